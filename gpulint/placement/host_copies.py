@@ -56,10 +56,46 @@ def gains_from_pinning(project: Project, transfer: Transfer) -> bool:
     if not isinstance(moved, ast.Name):
         return _may_be_pinned(project, transfer, moved)
     bound = [one for one in _bound(module, moved.id, moved) if not is_for_missing_argument(project, module, one.node)]
-    if bound and all(_is_of_new(module, one) for one in bound):
+    if (bound and all(_is_of_new(module, one) for one in bound)) or is_handed_new(project, transfer):
         return False
     values = [value for one in bound if (value := _given(one)) is not None]
     return len(values) < len(bound) or not values or any(_may_be_pinned(project, transfer, *value) for value in values)
+
+
+def is_handed_new(project: Project, transfer: Transfer) -> bool:
+    """Return whether all callers of a function hand it a new tensor, which it moves: ``train(model, (torch.cat([x, y]),
+    labels))`` for ``images, labels = batch`` and ``images.to(device)``."""
+    call = transfer.node
+    moved = call.func.value if isinstance(call.func, ast.Attribute) else transfer.value
+    return isinstance(moved, ast.Name) and _is_handed(project, transfer.module, moved, (), MAX_CALLS)
+
+
+def _is_handed(project: Project, module: ModuleIndex, value: ast.expr, path: tuple[int, ...], calls: int) -> bool:
+    """Return whether a value, or the part ``path`` of it, is a new tensor that was made in a caller."""
+    if isinstance(value, ast.Tuple) and path and path[0] < len(value.elts):
+        return _is_handed(project, module, value.elts[path[0]], path[1:], calls)
+    if not isinstance(value, ast.Name):
+        made = isinstance(value, ast.BinOp) or (isinstance(value, ast.Call) and last_name(value.func) not in _CONVERTS)
+        return not path and calls < MAX_CALLS and made and is_new(module, value)
+    bound = reaching(module, module.scope(value).lookup(value.id), value)
+    return bool(bound) and all(_is_bound_new(project, module, one, path, calls) for one in bound)
+
+
+def _is_bound_new(project: Project, module: ModuleIndex, binding: Binding, path: tuple[int, ...], calls: int) -> bool:
+    if binding.kind is BindingKind.ASSIGN and binding.value is not None:
+        return _is_handed(project, module, binding.value, (*binding.path, *path), calls)
+    function = module.function(binding.node)
+    if not isinstance(binding.node, ast.arg) or not isinstance(function, FUNCTIONS) or not calls:
+        return False
+    sites = project.fact(Resolver).call_sites(module, function)
+    given = [
+        (site.module, argument_of(function, site.node, binding.node.arg))
+        for site in sites
+        if isinstance(site.node, ast.Call)
+    ]
+    return bool(given) and all(
+        one is not None and _is_handed(project, where, one, path, calls - 1) for where, one in given
+    )
 
 
 def _bound(module: ModuleIndex, name: str, use: ast.AST) -> list[Binding]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import accumulate, groupby, islice
 from pathlib import Path
 
+from gpulint.counting import counted
 from gpulint.edits import apply, by_file
 from gpulint.escaping import printable
 from gpulint.fix import Edit, Fix
@@ -121,23 +122,50 @@ def _char_width(char: str) -> int:
 # -- fixes -------------------------------------------------------------------------------------------------------------
 
 
-def diff(fix: Fix, path: Path, source_of: SourceOf, most: int) -> list[Line]:
-    """Return what ``fix`` changes, the file ``path`` first; empty if it only advises."""
-    lines: list[Line] = []
+def preview(fix: Fix, path: Path, span: Span, source_of: SourceOf, most: int) -> list[Line]:
+    """Return what ``fix`` changes, the file ``path`` first; empty if it only advises. Of a long one, the part is shown
+    that has the change nearest to ``span``, which is what the finding is about."""
+    hunks: list[list[Line]] = []
+    nearest, least = 0, float("inf")
     files = by_file([fix])
     for changed in sorted(files, key=lambda one: (one != path, str(one))):
+        header = [Line(None, "file", str(changed))] if changed != path else []
         for cell, edits in files[changed].items():
-            hunks = [*_hunks(source_of(changed, cell), edits, most)]
-            if changed != path and hunks:
-                lines.append(Line(None, "file", str(changed)))
-            lines += hunks
-    for new in fix.files:
-        lines.append(Line(len(new.text.splitlines()), "file", str(new.path)))
-    return lines
+            for hunk in _hunks(source_of(changed, cell), edits, most):
+                if changed == path and cell == span.cell:
+                    away = min(
+                        (abs(line.number - span.line) for line in hunk if line.number is not None), default=least
+                    )
+                    nearest, least = (len(hunks), away) if away < least else (nearest, least)
+                hunks.append(header + hunk)
+                header = []
+    hunks += [[Line(len(new.text.splitlines()), "file", str(new.path))] for new in fix.files]
+    return _shortened(hunks, nearest)
 
 
-def _hunks(source: SourceText, edits: Sequence[Edit], most: int) -> Iterator[Line]:
-    """Changed lines; a gap between those that do not touch."""
+def _shortened(hunks: Sequence[list[Line]], nearest: int) -> list[Line]:
+    """Return the lines of ``hunks``, of too many only some: from the start if they reach the hunk ``nearest``, else
+    that one with as many of its neighbours as there is room for."""
+    ends = [*accumulate(map(len, hunks), initial=0)]
+    lines = [line for hunk in hunks for line in hunk]
+    if len(lines) <= MAX_DIFF + 1:
+        return lines
+    first = 0
+    if ends[nearest + 1] > MAX_DIFF:
+        first = next(one for one in ends if min(ends[nearest + 1], ends[nearest] + MAX_DIFF) - one <= MAX_DIFF)
+    if first > 0 and lines[first].kind == "gap":
+        first += 1
+    shown = lines[first : first + MAX_DIFF]
+    hidden = len(lines) - first - len(shown)
+    above = [Line(None, "gap", f"... {counted(first, 'more line')} above")] if first else []
+    if hidden == 1:
+        return [*above, *lines[first:]]
+    below = [Line(None, "gap", f"... {hidden} more lines; gpulint fix --diff shows all")] if hidden else []
+    return [*above, *shown, *below]
+
+
+def _hunks(source: SourceText, edits: Sequence[Edit], most: int) -> Iterator[list[Line]]:
+    """Yield changed lines; those that do not touch apart, each but the first after a gap."""
     ordered = sorted(edits, key=lambda edit: (edit.span.line, edit.span.column))
     ends: list[int] = []
     for number, edit in enumerate(ordered):
@@ -147,9 +175,8 @@ def _hunks(source: SourceText, edits: Sequence[Edit], most: int) -> Iterator[Lin
     for number in range(1, len(ordered)):
         marks.append(marks[-1] + (ordered[number].span.line > ends[number - 1] + 1))
     for group, members in groupby(range(len(ordered)), key=marks.__getitem__):
-        if group:
-            yield Line(None, "gap", "...")
-        yield from _hunk(source, [ordered[number] for number in members], most)
+        if hunk := [*_hunk(source, [ordered[number] for number in members], most)]:
+            yield [Line(None, "gap", "..."), *hunk] if group else hunk
 
 
 def _hunk(source: SourceText, edits: Sequence[Edit], most: int) -> Iterator[Line]:
@@ -171,12 +198,37 @@ def _hunk(source: SourceText, edits: Sequence[Edit], most: int) -> Iterator[Line
     old, new, first = old[same:], new[same:], first + same
     while old and new and old[-1] == new[-1]:
         old, new = old[:-1], new[:-1]
-    if not old and source.line(first - 1).strip():
-        yield Line(first - 1, "code", display(_cut(source.line(first - 1), most)).rstrip())
+    above, below = _neighbours(source, first, new) if not old else ([], [])
+    yield from (Line(number, "code", _shown(source.line(number), most)) for number in above)
     for number, text in enumerate(old, first):
-        yield Line(number, "-", display(_cut(text, most)).rstrip())
+        yield Line(number, "-", _shown(text, most))
     for text in new:
-        yield Line(None, "+", display(_cut(text, most)).rstrip())
+        yield Line(None, "+", _shown(text, most))
+    yield from (Line(number, "code", _shown(source.line(number), most)) for number in below)
+
+
+def _neighbours(source: SourceText, first: int, new: Sequence[str]) -> tuple[list[int], list[int]]:
+    """Return the lines around the inserted ``new`` that say where it goes: the one above; the one below where there is
+    nothing above or only the end of a deeper block, as above a decorator."""
+    above, below = source.line(first - 1), source.line(first)
+    deeper = _indent(above) > min(map(_indent, filter(str.strip, new)), default=0)
+    after = [first] if below.strip() and (deeper or not above.strip()) else []
+    if above.strip() and not (deeper and after):
+        return [first - 1], after
+    return ([], after) if after else ([*islice(_filled_above(source, first), 1)], [])
+
+
+def _filled_above(source: SourceText, first: int) -> Iterator[int]:
+    """Yield the lines above ``first`` that are not blank, the nearest first."""
+    return (number for number in range(first - 1, 0, -1) if source.line(number).strip())
+
+
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip())
+
+
+def _shown(text: str, most: int) -> str:
+    return display(_cut(text, most)).rstrip()
 
 
 def _cut(text: str, most: int) -> str:

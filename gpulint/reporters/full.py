@@ -11,7 +11,7 @@ from gpulint.finding import Severity
 from gpulint.fix import Declined, Fix
 from gpulint.report import Report
 from gpulint.reporters import Context
-from gpulint.reporters.excerpt import MAX_DIFF, Line, diff, excerpt
+from gpulint.reporters.excerpt import Line, excerpt, preview
 from gpulint.reporters.grouping import Cause, Section, gpus_of, most_important, names_in, sections, steps_of
 from gpulint.reporters.impact_text import impact_text, is_known, percent
 from gpulint.reporters.summary import summary
@@ -163,12 +163,10 @@ class _Page:
         if not isinstance(fix, Fix):
             return
         yield from self._labelled(f"fix ({fix.safety})" if fix.changes else "fix", cause.told(self.context), _HELP)
-        lines = diff(fix, cause.repaired.finding.path, self.context.source, self.context.columns)
+        found = cause.repaired.finding
+        lines = preview(fix, found.path, found.span, self.context.source, self.context.columns)
         if not lines:
             return
-        hidden = len(lines) - MAX_DIFF
-        if hidden > 1:
-            lines = [*lines[:MAX_DIFF], Line(None, "gap", f"... {hidden} more lines; gpulint fix --diff shows all")]
         gutter = max((len(str(line.number)) for line in lines if line.number and line.kind != "file"), default=1)
         bar = self.paint("|", _GUTTER)
         yield f"{' ' * gutter} {bar}"

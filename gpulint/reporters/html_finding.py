@@ -10,7 +10,7 @@ from gpulint import regex
 from gpulint.counting import counted
 from gpulint.fix import Declined, Fix
 from gpulint.reporters import Context
-from gpulint.reporters.excerpt import MAX_DIFF, Line, diff, excerpt
+from gpulint.reporters.excerpt import Line, excerpt, preview
 from gpulint.reporters.grouping import Cause
 from gpulint.reporters.html_text import code, text
 from gpulint.reporters.impact_text import impact_text, is_known
@@ -44,10 +44,9 @@ def finding(cause: Cause, mark: str, is_open: bool, context: Context) -> Iterato
     yield from _facts(cause, context)
     yield "</dl>"
     fix = cause.previewed
-    if isinstance(fix, Fix) and (changed := diff(fix, cause.repaired.finding.path, context.source, _MOST)):
-        hidden = len(changed) - MAX_DIFF
-        gap = [Line(None, "gap", f"... {hidden} more lines; gpulint fix --diff shows all")] if hidden > 1 else []
-        yield _lines([*changed[: MAX_DIFF if gap else None], *gap], context)
+    if isinstance(fix, Fix):
+        repaired = cause.repaired.finding
+        yield _lines(preview(fix, repaired.path, repaired.span, context.source, _MOST), context)
     yield "</div></details>"
 
 

@@ -18,6 +18,7 @@ from gpulint.transfers.download import Download, callee
 from gpulint.transfers.download_table import DownloadTable
 from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
+from gpulint.values.table_rows import may_be_given
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ class HubDownloads:
         for value in known.values:
             text = value.value
             if not isinstance(text, str) or self._is_written(module, call, text):
+                continue
+            if not may_be_given(self._project, module, call, value.place):
                 continue
             if launched and value.source == "environment":
                 continue  # a default, where a launcher sets the variable

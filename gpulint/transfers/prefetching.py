@@ -135,9 +135,17 @@ class Prefetching:
         names = [re.compile(rf"(?<![\w{before}-]){re.escape(word)}(?![\w/-])") for before, word in _wanted(download)]
         program = download.call.module.path
         for place, text in self._fetching_commands() if names else ():
-            if all(name.search(text) for name in names) and _serves(place.path, program):
+            if all(name.search(text) for name in names) and (
+                _serves(place.path, program) or self._is_beside_job(place.path, program)
+            ):
                 return place
         return None
+
+    def _is_beside_job(self, script: Path, program: Path) -> bool:
+        """Return whether a script lies beside a job that starts a program: ``jobs/cluster/fetch.sh`` serves it
+        wherever it is."""
+        starts = self._project.fact(JobIndex).launches_of(program)
+        return any(start.job.document.path.parent == script.parent for start in starts)
 
     @query
     def _fetching_commands(self) -> list[tuple[Place, str]]:

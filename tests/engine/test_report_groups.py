@@ -14,11 +14,12 @@ import pytest
 from gpulint import engine
 from gpulint.cli import main
 from gpulint.finding import Place
-from gpulint.fix import Fix
+from gpulint.fix import Edit, Fix, Safety
 from gpulint.impact import Impact, Level
 from gpulint.report import JobSummary, Report
+from gpulint.reporters.excerpt import excerpt, preview
 from gpulint.reporters.grouping import names_in
-from gpulint.source import Span
+from gpulint.source import SourceText, Span
 
 Jobs = Callable[[Path], list[JobSummary]]
 IMPACTS = {
@@ -251,9 +252,6 @@ def test_an_impact_is_told_with_its_numbers_and_an_unknown_one_is_not(shown: Any
 
 
 def test_long_spans_show_both_ends(tmp_path: Path) -> None:
-    from gpulint.reporters.excerpt import excerpt
-    from gpulint.source import SourceText
-
     source = SourceText("a = 1\nx = call(\n" + "".join(f"    {n},\n" for n in range(6)) + ")\nb = 2\n")
     shown = [
         f"{'' if line.number is None else line.number} {line.text}" for line in excerpt(source, Span(2, 5, 9, 2), 80)
@@ -404,3 +402,36 @@ def test_the_copy_that_costs_most_speaks_for_all(shown: Any, tree: Path, monkeyp
     out = shown("--impact", "low")
     assert order(out) == ["src/train.py:1:1"]
     assert "same: in 1 copy of this file: archive/train.py" in out
+
+
+def _previewed(source: str, found: Span, *changes: tuple[Span, str]) -> list[str]:
+    path = Path("a.py")
+    fix = Fix("change it", Safety.SAFE, tuple(Edit(path, span, text) for span, text in changes))
+    lines = preview(fix, path, found, lambda *_: SourceText(source), 80)
+    return [f"{'' if line.number is None else line.number}{line.kind[:1]} {line.text}" for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ("a = 1\n\ndef f():\n    pass\n", ["+ @new", "3c def f():"]),
+        ("if a:\n    b()\ndef f():\n    pass\n", ["+ @new", "3c def f():"]),
+        ("a = 1\nb = 2\ndef f():\n    pass\n", ["2c b = 2", "+ @new"]),
+        ("a = 1\n\n\nb = 2\n", ["1c a = 1", "+ @new"]),
+    ],
+)
+def test_the_preview_of_an_insertion_shows_where_it_goes(source: str, shown: list[str]) -> None:
+    assert _previewed(source, Span(1, 1, 1, 2), (Span(3, 1, 3, 1), "@new\n")) == shown
+
+
+def test_a_cut_preview_holds_the_change_nearest_to_the_finding() -> None:
+    source = "".join(f"line {number}\n" for number in range(1, 101))
+    changes = [(Span(line, 1, line, 5), "LINE") for line in range(2, 100, 4)]
+    first = _previewed(source, Span(10, 1, 10, 5), *changes)
+    assert first[0] == "2- line 2" and first[-1].startswith("g ...") and first[-1].endswith("diff shows all")
+    middle = _previewed(source, Span(66, 1, 66, 5), *changes)
+    assert "66- line 66" in middle and "+ LINE 66" in middle
+    assert middle[0] == "g ... 27 more lines above" and middle[-1].endswith("diff shows all")
+    last = _previewed(source, Span(98, 1, 98, 5), *changes)
+    assert last[-2:] == ["98- line 98", "+ LINE 98"] and last[0].endswith("above")
+    assert _previewed(source, Span(98, 1, 98, 5), *changes[:8])[0] == "2- line 2", "short ones are whole"

@@ -68,3 +68,38 @@ def test_a_cache_that_only_the_program_knows_is_not_filled_by_another_one(job: M
         check_declined(job, "GPU331", {"train.py": PROGRAM.format(line), **plain}, SAYS)
     made = job({"train.py": PROGRAM.format('print(os.environ["HF_HOME"] == "/work/hf")'), **plain})
     assert [result.fix.files for result in made.scan("GPU331")]
+
+
+TESTED = """\
+if [ -f "$HOME/env.sh" ]; then
+    source "$HOME/env.sh"
+else
+    echo "no settings"
+    exit 1
+fi
+export HF_HOME=$SCRATCH/hf"""
+
+
+def test_settings_without_which_a_job_ends_are_for_both_stages(job: MakeJob) -> None:
+    made = job({"train.py": PROGRAM.format(""), "train.sh": JOB.format(TESTED, "")})
+    (fix,) = [result.fix for result in made.scan("GPU331")]
+    (stage,) = [new.text for new in fix.files if new.path.name == "train_prepare.sh"]
+    assert TESTED in stage
+
+
+@pytest.mark.parametrize(
+    "options", ["--environment=torch", "--ntasks=1 --environment torch", "--container-image=t.sqsh"]
+)
+@pytest.mark.parametrize("settings", ["", TESTED])
+def test_a_program_in_a_container_has_a_cache_of_its_own(job: MakeJob, options: str, settings: str) -> None:
+    files = {"train.sh": JOB.format(settings, f"srun {options} ")}
+    check_declined(job, "GPU331", {"train.py": PROGRAM.format(""), **files}, SAYS)
+
+
+def test_a_stage_beside_a_job_in_another_folder_silences_its_finding(job: MakeJob) -> None:
+    files = {"scripts/train.py": PROGRAM.format(""), "scripts/cluster/train.sh": JOB.format("", "")}
+    text = files["scripts/cluster/train.sh"].replace("python train.py", "python scripts/train.py")
+    made = job({**files, "scripts/cluster/train.sh": text})
+    (fix,) = [result.fix for result in made.scan("GPU331")]
+    stages = {f"scripts/cluster/{new.path.name}": new.text for new in fix.files}
+    assert not job({**files, "scripts/cluster/train.sh": text, **stages}).scan("GPU331")

@@ -117,3 +117,67 @@ def test_a_function_that_also_moves_the_model_goes_on_as_modules_take_no_option(
         assert fixes and not any("non_blocking" in edit.text for one in fixes for edit in getattr(one, "edits", ()))
     fix = job({"train.py": PLACED.format(moved="to('cuda')")}).scan("GPU302")[0].fix
     assert any("non_blocking=True" in edit.text for edit in fix.edits)  # which modules take here
+
+
+TIMED = """\
+import time
+
+import torch
+from torch.utils.data import DataLoader
+from torchvision import datasets
+
+net = Net().cuda()
+times = []
+seconds = 0
+loader = DataLoader(datasets.MNIST('d'), 64, num_workers=4)
+for x, y in loader:
+    began = time.time()
+    out = net(x.cuda())
+{rest}
+"""
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "    times.append(time.time() - began)",
+        "    took = time.time() - began\n    seconds += took",
+        "    ended = time.time()\n    times.append((ended - began) / len(x))",
+    ],
+)
+def test_copies_in_a_time_that_is_kept_stay(job: MakeJob, rest: str) -> None:
+    results = job({"train.py": TIMED.format(rest=rest)}).scan("GPU301", "GPU302")
+    assert results and all(isinstance(result.fix, Declined) for result in results)
+    assert any("recorded number" in result.fix.reason for result in results)
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "    loss = out.sum().item()\n    times.append(time.time() - began)",
+        "    took = time.time() - began\n    print(took)",
+        "    began = time.time()\n    save(out)\n    times.append(time.time() - began)",
+    ],
+)
+def test_copies_in_other_times_go_on(job: MakeJob, rest: str) -> None:
+    results = job({"train.py": TIMED.format(rest=rest)}).scan("GPU301")
+    assert any("non_blocking=True" in edit.text for edit in results[0].fix.edits)
+
+
+CONVERTS = """\
+import torch
+from torch.utils.data import DataLoader
+from torchvision import datasets
+
+net = Net().cuda()
+for x, y in DataLoader(datasets.MNIST('d'), 64, num_workers=4):
+    net(x.float().cuda()).sum().backward()
+    optimizer.step()
+"""
+
+
+def test_a_fix_that_swaps_a_conversion_says_so(job: MakeJob) -> None:
+    fix = job({"train.py": CONVERTS}).scan("GPU301")[0].fix
+    first, _, second = fix.description.partition(", and ")
+    assert first == "pin the loader's batches in host memory, copy them without blocking the host"
+    assert second.startswith("convert the batch on the GPU")

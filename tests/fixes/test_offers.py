@@ -124,6 +124,31 @@ def test_a_debugger_for_a_case_that_must_not_happen_stays(job: MakeJob) -> None:
     assert "raise an error" in job({"train.py": TRAP}).refusal("GPU102")
 
 
+IMPORTED = """\
+import torch
+
+for images, labels in train_loader:
+    loss = criterion(model(images.cuda()), labels.cuda())
+    if labels.max() < 10:
+        loss.backward()
+    else:
+        {first}
+        pdb.set_trace()
+    print(loss.shape)
+    import pdb
+    pdb.set_trace()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("first", ["import pdb", "import pdb, sys"])
+def test_a_branch_that_would_only_import_a_debugger_stays(job: MakeJob, first: str) -> None:
+    stays, goes = job({"train.py": IMPORTED.format(first=first)}).scan("GPU102")
+    assert "raise an error" in stays.fix.reason
+    (edit,) = goes.fix.edits
+    assert (edit.span.line, edit.span.end_line, edit.text) == (11, 13, "")
+
+
 def test_tasks_that_start_processes_themselves_stay_one_for_each_node(job: MakeJob) -> None:
     script = """\
 #!/bin/bash

@@ -122,6 +122,9 @@ def test_workers_that_are_kept_change_it_as_well(job: MakeJob, order: str, says:
         ("return self.transform(decoded(self.paths[index])), index", "Photos(paths, chain)", True),
         ("return decoded(self.paths[index]) + torch.randn(3), index", OWN, True),
         (PLAIN, "ImageFolder('photos', transforms.RandomCrop(224))", True),
+        (PLAIN, "ImageFolder('photos', transforms.Resize(224))", False),
+        (PLAIN, "ImageFolder('photos', transform=transforms.Compose([transforms.ToTensor()]))", False),
+        (PLAIN, "ImageFolder('photos', transform=transforms.Resize(224), loader=jittered)", True),
     ],
 )
 def test_samples_that_draw_no_numbers_have_no_random_states(job: MakeJob, sample: str, data: str, draws: bool) -> None:

@@ -46,3 +46,27 @@ def test_a_condition_around_each_log_is(job: MakeJob) -> None:
     )
     assert alone.count("avg_loss") == 0
     assert "50 steps" in job({"train.py": alone}).offer("GPU305").description
+
+
+FREED = """\
+from gc import collect
+
+import torch
+
+for batch in train_loader:
+    optimizer.zero_grad()
+    model(batch.cuda()).sum().backward()
+    optimizer.step()
+    collect()
+    torch.cuda.memory.empty_cache()
+"""
+
+
+def test_calls_have_the_names_of_the_messages(job: MakeJob) -> None:
+    results = job({"train.py": FREED}).scan("GPU207")
+    assert {result.finding.message.partition(" ")[0] for result in results} == {
+        "gc.collect",
+        "torch.cuda.memory.empty_cache",
+    }
+    for result in results:
+        assert result.fix.description.startswith("remove `gc.collect()`, `torch.cuda.memory.empty_cache()`;")

@@ -34,6 +34,7 @@ from gpulint_fixers.loading.loader_homes import by_home, siblings
 from gpulint_fixers.loading.loader_lifetimes import ONE_BATCH, is_for_a_look
 from gpulint_fixers.loading.moved_copies import DISCARDED, NOT_PINNED, ON_CPU, RAISES, SINGLE, SWAPPED, stays_on_cpu
 from gpulint_fixers.loading.pinning import is_switched_off, pin
+from gpulint_fixers.loading.timed_copies import TIMED
 
 _OFF = "`pin_memory=False` may be a choice: pinned batches take memory of the host that is never swapped out"
 _NO_WORKERS = f"{WITHOUT_WORKERS}, so the training process would copy each batch into pinned memory itself"
@@ -119,7 +120,10 @@ def _pinned(project: Project, loader: Loader) -> Fix | Declined:
     if note := _note(project, transfers, samples):
         return Fix(f"pin the loader's batches in host memory{also}; {note}", Safety.UNSAFE, (edit, *more))
     if least := next((copy for copy in made if copy.safety is not Safety.SAFE), None):
-        if loads_in_process(project, loader) or SWAPPED in least.description:
+        if SWAPPED in least.description:
+            also = f", copy them without blocking the host, and {SWAPPED}"
+            return Fix(f"pin the loader's batches in host memory{also}", Safety.UNSAFE, (edit, *more))
+        if loads_in_process(project, loader):
             note = least.description.partition("; ")[2]
             return Fix(f"pin the loader's batches in host memory{also}; {note}", Safety.UNSAFE, (edit, *more))
         also, more = "", ()
@@ -131,7 +135,7 @@ def _lost(project: Project, loader: Loader) -> str:
     """Return why no copy of a loader's batches could take them from pinned memory; empty where one may."""
     copies = [_together(project, copy) for copy in blocking_copies(project, loader)]
     reasons = [copy.reason if isinstance(copy, Declined) else "" for copy in copies]
-    lost = [reason for reason in reasons if reason in (CONVERTED, NOT_PINNED, DISCARDED, RAISES)]
+    lost = [reason for reason in reasons if reason in (CONVERTED, NOT_PINNED, DISCARDED, RAISES, TIMED)]
     if not lost or not all(reasons):
         return ""
     return "" if any(one.non_blocking for one in project.fact(DeviceTransfers).transfers_of(loader)) else lost[0]

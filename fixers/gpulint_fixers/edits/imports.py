@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
@@ -16,16 +17,14 @@ from gpulint.workspace.word_index import word_of
 from gpulint_fixers.edits.statements import insert_above, insert_below, remove_statement
 
 
-def drop_import(module: ModuleIndex, used: ast.expr) -> tuple[Edit, ...]:
+def drop_import(module: ModuleIndex, used: ast.expr, also: Iterable[ast.expr] = ()) -> tuple[Edit, ...]:
     """Remove the ``import name``, or ``from package import name``, at the top of a module that nothing but an
-    expression, which a fix removes, needs."""
-    root = used
-    while isinstance(root, ast.Attribute):
-        root = root.value
+    expression, which a fix removes, needs, and others that it removes as well."""
+    root, *roots = map(_root, (used, *also))
     if not isinstance(root, ast.Name) or module.syntax.span(root).cell is not None:
         return ()
     bound = module.top.bindings.get(root.id, [])
-    named = [node for node in module.named.get(root.id, ()) if node is not root]
+    named = [node for node in module.named.get(root.id, ()) if node is not root and node not in roots]
     if len(bound) != 1 or named or root.id in module.strings or "__all__" in module.top.bindings:
         return ()
     importing = [
@@ -42,6 +41,12 @@ def drop_import(module: ModuleIndex, used: ast.expr) -> tuple[Edit, ...]:
     source, span = module.syntax.source, edit.span
     alone = not source.line(span.line - 1).strip() and not source.line(span.end_line).strip()
     return (Edit(edit.path, replace(span, end_line=span.end_line + 1), ""),) if alone else (edit,)
+
+
+def _root(used: ast.expr) -> ast.expr:
+    while isinstance(used, ast.Attribute):
+        used = used.value
+    return used
 
 
 def drop_local_import(module: ModuleIndex, used: ast.Name) -> tuple[Edit, ...]:

@@ -64,6 +64,9 @@ def _without_debugger(
         edit = _on_one_line(syntax, import_, statement)
     if edit is None:
         return Declined("the call shares its line with another statement")
+    rest = [one for one in _block(syntax, statement) if one is not statement]
+    if rest and import_ is None and all(isinstance(one, ast.Import | ast.ImportFrom | ast.Pass) for one in rest):
+        return Declined(_ALL)  # it would go on to do nothing
     if raised := _raised(syntax, import_, statement):
         unused = () if import_ is not None else _unused_import(module, statement)
         said = "raise an error in place of the debugger, at which a run without a terminal ends as well"
@@ -251,8 +254,26 @@ def _own_import(module: PythonModule, statement: ast.stmt) -> ast.stmt | None:
         return None
     name = (before.names[0].asname or before.names[0].name).partition(".")[0]
     region = next((up for up in module.ancestors(statement) if isinstance(up, FUNCTIONS)), module.tree)
+    own = set(walk(statement))
     uses = [part for part in walk(region) if isinstance(part, ast.Name) and part.id == name]
-    return before if len(uses) == 1 and uses[0] in set(walk(statement)) else None
+    others = [use for use in uses if use not in own]
+    return before if len(uses) > len(others) and all(_imports_itself(module, use) for use in others) else None
+
+
+def _imports_itself(module: PythonModule, use: ast.Name) -> bool:
+    """Return whether a name is imported anew in a block around its use, above it."""
+    inner: ast.AST = use
+    for up in module.ancestors(use):
+        if isinstance(inner, ast.stmt):
+            block = _block(module, inner)
+            for one in block[: block.index(inner)] if inner in block else ():
+                named = one.names if isinstance(one, ast.Import | ast.ImportFrom) else []
+                if any((alias.asname or alias.name).partition(".")[0] == use.id for alias in named):
+                    return True
+        if isinstance(up, FUNCTIONS):
+            return False
+        inner = up
+    return False
 
 
 def _with_import(module: PythonModule, import_: ast.stmt, edit: Edit) -> Edit | None:

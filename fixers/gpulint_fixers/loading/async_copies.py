@@ -52,6 +52,7 @@ from gpulint_fixers.loading.moved_copies import (
 )
 from gpulint_fixers.loading.new_copies import copies_new
 from gpulint_fixers.loading.pinning import pin
+from gpulint_fixers.loading.timed_copies import TIMED, is_timed
 
 MAX_FILES = 4
 """Most files that one fix changes: nobody reviews the loaders of a dozen data sets for the sake of one copy."""
@@ -166,6 +167,8 @@ def _against(project: Project, payload: Blocking) -> str:
             return "the host changes the batch while it is copied"
         if (line := barrier_below(transfer)) is not None:
             return f"line {line} waits for all work of the GPU right after it: nothing would overlap with the copy"
+        if is_timed(transfer):
+            return TIMED
     return ""
 
 

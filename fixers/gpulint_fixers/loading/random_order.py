@@ -32,6 +32,10 @@ _DRAWS = regex.compile(
 """Names of what may draw random numbers."""
 _INNER = regex.compile(r"data_?sets?$|(^|_)(ds|base|source|inner|wrapped)$", re.IGNORECASE)
 """Names of a data set from which another one takes its samples."""
+_STORED = regex.compile(r"torchvision\.datasets\.(?!(\w+\.)*FakeData$)")
+"""Data sets whose samples are files, but for their transforms."""
+_PLACES = frozenset({"root", "train", "split", "download"})
+"""Arguments of these that say which files."""
 _CHAINS = frozenset({"Compose", "Sequential"})
 _MAX_WRAPPED = 3
 _HELPERS = 2
@@ -99,7 +103,7 @@ def may_draw(project: Project, loader: Loader) -> bool:
     """Return whether the samples or batches of a loader may be made with random numbers: unless all that makes them is
     in the tree, and calls nothing of a name that tells of it, nor an object that the data set holds."""
     if not _is_of_tree(project, loader):
-        return True
+        return not _is_read_as_stored(project, loader)
     lambdas = [one for one in _collates(project, loader) if isinstance(one.node, ast.Lambda)]
     todo, seen = [(one, _HELPERS) for one in (*makers_of(project, loader), *lambdas)], set[ast.AST]()
     while todo:
@@ -118,6 +122,24 @@ def may_draw(project: Project, loader: Loader) -> bool:
                 return True
             todo += [(one, depth - 1) for one in called]
     return False
+
+
+def _is_read_as_stored(project: Project, loader: Loader) -> bool:
+    """Return whether data sets of torchvision read all samples, with transforms that take no random numbers, and
+    PyTorch puts them together."""
+    sources = parts_of(project, loader)
+    return (
+        bool(sources)
+        and loader_argument(project, loader, "collate_fn").is_absent
+        and all(isinstance(one.node, ast.Call) and _reads(project, one.module, one.node) for one in sources)
+    )
+
+
+def _reads(project: Project, module: ModuleIndex, made: ast.Call) -> bool:
+    if not any(map(_STORED.match, project.fact(Resolver).call_names(module, made))):
+        return False
+    given = [*made.args[1:], *(word.value for word in made.keywords if word.arg not in _PLACES)]
+    return all(isinstance(one, ast.Constant) or draws_nothing(project, NodeRef(module, one)) for one in given)
 
 
 def _is_inner(item: ast.Subscript) -> bool:

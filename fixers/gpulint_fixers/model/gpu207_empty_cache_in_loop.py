@@ -6,7 +6,7 @@ import ast
 import re
 from dataclasses import replace
 
-from gpulint_rules.model.freed_memory import in_each_branch, override_for
+from gpulint_rules.model.freed_memory import CALLS, in_each_branch, override_for
 
 from gpulint import reasons, regex
 from gpulint.documents.python import walk
@@ -61,9 +61,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
                 f"remove `{hook.name}`, which does nothing else", Safety.UNSAFE, tuple(one for one in edits if one)
             )
     run = freeing_run(module, statement)
-    if (clause := _empty_clause(module, run)) is not None:
+    if (clause := _empty_clause(project, module, run)) is not None:
         return clause
-    made = _without(module, run)
+    made = _without(project, module, run)
     if made is None or (any(edit.text == "pass" for edit in made.edits) and not _overrides(project, module, statement)):
         return Declined(_advice(module, statement))
     if beside := in_each_branch(project, module, call):
@@ -80,7 +80,9 @@ def _with_others(project: Project, module: ModuleIndex, made: Fix, beside: list[
         statement = module.syntax.parents.get(one)
         told = document is None or reasons.is_explained(document, module.syntax.span(one), _PURPOSE, _SPEAKS)
         other = (
-            None if told or not isinstance(statement, ast.Expr) else _without(module, freeing_run(module, statement))
+            None
+            if told or not isinstance(statement, ast.Expr)
+            else _without(project, module, freeing_run(module, statement))
         )
         if other is None or any(edit.text == "pass" for edit in other.edits):
             kept.append(one)
@@ -104,7 +106,7 @@ def _advice(module: ModuleIndex, statement: ast.stmt) -> str:
     return "its block contains nothing else"
 
 
-def _empty_clause(module: ModuleIndex, run: list[ast.stmt]) -> Fix | None:
+def _empty_clause(project: Project, module: ModuleIndex, run: list[ast.stmt]) -> Fix | None:
     """Remove the ``finally`` or ``else`` of which statements that free memory are all."""
     syntax, place = module.syntax, module.syntax.place(run[0])
     parent = syntax.parents.get(run[0])
@@ -121,12 +123,8 @@ def _empty_clause(module: ModuleIndex, run: list[ast.stmt]) -> Fix | None:
         return None
     if source.line(last)[syntax.span(body[-1]).end_column - 1 :].strip():
         return None
-    names = ", ".join(dict.fromkeys(f"`{last_name(one.func)}()`" for one in _freeing(run)))
-    unused = (
-        edit for one in _freeing(run) if last_name(one.func) == "collect" for edit in drop_import(module, one.func)
-    )
     edit = Edit(syntax.path, Span(above, 1, last + 1, 1), "")
-    return Fix(f"remove {names}{_MEMORY}", Safety.UNSAFE, (*dict.fromkeys(unused), edit))
+    return Fix(f"remove {_names(project, module, run)}{_MEMORY}", Safety.UNSAFE, (*_unused(module, run), edit))
 
 
 def _freeing(run: list[ast.stmt]) -> list[ast.Call]:
@@ -135,7 +133,7 @@ def _freeing(run: list[ast.stmt]) -> list[ast.Call]:
     return [call for call in calls if last_name(call.func) not in ("is_available", "device")]
 
 
-def _without(module: ModuleIndex, run: list[ast.stmt]) -> Fix | None:
+def _without(project: Project, module: ModuleIndex, run: list[ast.stmt]) -> Fix | None:
     """Remove statements that free memory, with the imports that only they need, and the comment about them."""
     syntax, source = module.syntax, module.syntax.source
     found = [remove_statement(syntax, one) for one in run]
@@ -154,10 +152,20 @@ def _without(module: ModuleIndex, run: list[ast.stmt]) -> Fix | None:
     if removals[0].span.cell is None:
         removals[0] = with_own_comment(source, removals[0], _SPEAKS)
         removals = without_gaps(source, removals)
-    freeing = _freeing(run)
-    unused = (edit for call in freeing if last_name(call.func) == "collect" for edit in drop_import(module, call.func))
-    names = ", ".join(dict.fromkeys(f"`{last_name(call.func)}()`" for call in freeing))
-    return Fix(f"remove {names}{_MEMORY}", Safety.UNSAFE, (*dict.fromkeys(unused), *removals))
+    return Fix(f"remove {_names(project, module, run)}{_MEMORY}", Safety.UNSAFE, (*_unused(module, run), *removals))
+
+
+def _names(project: Project, module: ModuleIndex, run: list[ast.stmt]) -> str:
+    """The calls of statements, by the names that messages have: ``gc.collect()``."""
+    names = project.fact(Resolver).call_names
+    said = (min(names(module, one) & CALLS, default=ast.unparse(one.func)) for one in _freeing(run))
+    return ", ".join(dict.fromkeys(f"`{name}()`" for name in said))
+
+
+def _unused(module: ModuleIndex, run: list[ast.stmt]) -> tuple[Edit, ...]:
+    """The removal of the import that nothing but statements needs."""
+    funcs = [call.func for call in _freeing(run) if last_name(call.func) == "collect"]
+    return drop_import(module, funcs[0], funcs[1:]) if funcs else ()
 
 
 def _generates_beside(project: Project, module: ModuleIndex, call: ast.Call) -> bool:

@@ -29,6 +29,8 @@ _HELPS = frozenset(
 _CONDA = frozenset({"conda", "mamba", "micromamba"})
 _SYSTEM = frozenset({"apt", "apt-get", "yum", "dnf", "apk", "dpkg", "snap"})
 CONTAINERS = frozenset("docker podman singularity apptainer enroot shifter nerdctl charliecloud ch-run".split())
+CONTAINER_OPTIONS = re.compile(r"--container-|\bsrun(?:\s+(?:\\\n\s*)?-\S+)*\s+(?:\\\n\s*)?--environment\b")
+"""Options that have Pyxis, or another container engine of Slurm, run a command in a container."""
 _PYTHON = re.compile(r"python[\d.]*|pypy3?")
 _NAMED = re.compile(r"\$\{?(SLURM_\w+|JOB_COMPLETION_INDEX|AZUREML_\w+|AZ_BATCH\w+)")
 _SAME = frozenset(
@@ -115,7 +117,7 @@ def stays(command: Command, text: str) -> str | None:
         return "it may compile for the GPU that it finds"
     runner = re.match(r"\s*(?:sudo\s+)?(\S+)", text)
     start = runner[1].rpartition("/")[2] if runner else ""
-    if start in CONTAINERS or "--container-" in text or _is_given_container(command, text):
+    if start in CONTAINERS or CONTAINER_OPTIONS.search(text) or _is_given_container(command, text):
         return "it runs in a container, whose files are gone afterwards; put it into the image"
     if start in ("srun", "mpirun", "mpiexec") and re.search(
         r"\s(-n|-N|-G|--ntasks\S*|--nodes\S*|--gpus\S*|--gres\S*)\b", text

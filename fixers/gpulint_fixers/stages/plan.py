@@ -151,6 +151,10 @@ def _kind(piece: Piece, models: Models, steps: frozenset[Span]) -> tuple[Role, s
     if any(words_of(command) in (("source",), (".",), ("conda",), ("module",)) for command in piece.commands):
         return Role.OTHER, "the script is a template"
     roles = [role(command, models, steps) for command in piece.commands]
+    ends = {command.name for command in piece.commands if command.name == "exit"}
+    sets = [one for one, command in zip(roles, piece.commands, strict=True) if command.name not in ends]
+    if Role.CONTEXT in sets and ends and all(one in (Role.CONTEXT, Role.SHOWS) for one in sets):
+        return Role.CONTEXT, ""  # settings without which the script ends: ``if [ -f env.sh ]; then source env.sh``
     if not roles or all(one in (Role.CONTEXT, Role.SHOWS) for one in roles):
         changes = piece.assignments or Role.CONTEXT in roles
         return (Role.CONTEXT if changes else Role.SHOWS), ""

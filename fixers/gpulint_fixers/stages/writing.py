@@ -16,7 +16,7 @@ from gpulint_fixers.edits.statements import without_gaps
 from gpulint_fixers.stages import slurm
 from gpulint_fixers.stages.announcements import only_says
 from gpulint_fixers.stages.caches import are_shared
-from gpulint_fixers.stages.kinds import CONTAINERS, repeats
+from gpulint_fixers.stages.kinds import CONTAINER_OPTIONS, CONTAINERS, repeats
 from gpulint_fixers.stages.pieces import Piece, is_directive
 from gpulint_fixers.stages.plan import Plan
 from gpulint_fixers.stages.prefetch import Prefetch
@@ -25,7 +25,9 @@ from gpulint_fixers.stages.prefetch import Prefetch
 def can_fetch(job: Job, document: Document, made: Plan, models: Models) -> bool:
     """Return whether a step before the job could fill the hub's cache that the job's program reads."""
     program = made.program
-    if program is None or any(word in program.text for word in (*CONTAINERS, "--container-")):
+    if program is None or CONTAINER_OPTIONS.search(program.text):
+        return False
+    if any(word in program.text for word in CONTAINERS):
         return False
     (script,) = document.scripts
     if any(install_tool(models, command) and not made.has(command.span) for command in script.commands):

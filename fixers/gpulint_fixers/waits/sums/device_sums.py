@@ -12,7 +12,6 @@ from gpulint.documents.python import walk
 from gpulint.fix import Declined, Fix, Safety
 from gpulint.project import Project
 from gpulint.records import dataclass
-from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import LoopNode, ModuleIndex
 from gpulint_fixers.waits.deferred_reads import Variable, additions, defer
 from gpulint_fixers.waits.device_reads import (
@@ -30,7 +29,9 @@ from gpulint_fixers.waits.device_reads import (
 from gpulint_fixers.waits.double_precision import has_doubles, in_single
 from gpulint_fixers.waits.element_types import is_about_loss, is_float, is_integer
 from gpulint_fixers.waits.sums.float_uses import is_used_as_float
+from gpulint_fixers.waits.sums.formulas import is_formula
 from gpulint_fixers.waits.sums.spread_devices import is_spread
+from gpulint_fixers.waits.sums.sums_of_tables import is_read_at_once
 from gpulint_fixers.waits.sums.tensor_sums import added_to_tensor, is_zeros
 from gpulint_fixers.waits.sums.unproved_tensors import taken_for_tensors
 from gpulint_fixers.waits.unread_values import unread
@@ -59,6 +60,8 @@ def accumulated(project: Project, found: HostWait, statement: ast.AugAssign, loo
     variable = variable_of(project, found, loop, statement.target.id)
     if (without := unread(project, variable, statement)) is not None:
         return without
+    if is_read_at_once(found.module, loop, variable.name):
+        return Declined("the same step reads the sum: of a dictionary with one entry, nothing is gained")
     if (initial := variable.initial()) and all(map(is_zeros, initial)):
         return added_to_tensor(project, found, statement)
     return _deferred(project, found, variable, statement.value)
@@ -298,7 +301,7 @@ def exactness(project: Project, module: ModuleIndex, value: ast.expr, reads: lis
                         "GPUs divide by multiplying with the reciprocal, which may round the last digit differently"
                     )
                 return not _has(right, wholes) and visit(left) and _number(right)
-            case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if _is_formula(project, module, node):
+            case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if is_formula(project, module, node):
                 reasons.append(f"`{name}` computes on the GPU, which may round the last digit differently")
                 return all(visit(arg) if _has(arg, wholes) else _number(arg) for arg in args)
             case ast.IfExp(test=test, body=body, orelse=other) if not _has(test, wholes):
@@ -320,23 +323,6 @@ def exactness(project: Project, module: ModuleIndex, value: ast.expr, reads: lis
         return Declined("more is done with the number than adding it up")
     certain = all(is_torch_tensor(project, module, read.tensor) for read in reads)
     return Exactness(tuple(dict.fromkeys(reasons)), certain)
-
-
-def _is_formula(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
-    """Return whether a function of the tree only computes sums, products and quotients of what it is given."""
-    callees = project.fact(Resolver).callees(module, call)
-    match [ref.node for ref in callees]:
-        case [ast.FunctionDef(body=[*above, ast.Return(value=ast.expr() as value)], args=given, decorator_list=[])]:
-            plain = (ast.BinOp, ast.Name, ast.Constant)
-            names = {arg.arg for arg in given.args}
-            return all(isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant) for one in above) and all(
-                isinstance(part, plain)
-                and (not isinstance(part, ast.Name) or part.id in names)
-                and (not isinstance(part, ast.Constant) or isinstance(part.value, int | float))
-                and (not isinstance(part, ast.BinOp) or isinstance(part.op, ast.Add | ast.Sub | ast.Mult | ast.Div))
-                for part in walk(value)
-            )
-    return False
 
 
 def _has(node: ast.expr, wholes: set[ast.expr]) -> bool:

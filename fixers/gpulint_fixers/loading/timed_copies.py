@@ -1,0 +1,89 @@
+"""Copies in a time that the program keeps: one that does not wait leaves it, so a recorded number changes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from gpulint.documents.python import walk
+from gpulint.placement.device_transfers import Transfer
+from gpulint.workspace.module_index import LOOPS, ModuleIndex, last_name
+
+TIMED = "the program keeps the time that the copy is part of: without the wait, the recorded number changes"
+_CLOCKS = frozenset(
+    "time time_ns perf_counter perf_counter_ns monotonic monotonic_ns process_time default_timer now".split()
+)
+_KEEPS = frozenset({"append", "extend", "insert", "add"})
+_WAITS = frozenset("item cpu numpy tolist synchronize float int print asnumpy".split())
+"""Calls that wait for the copy themselves, so that the time holds it as before."""
+
+
+def is_timed(transfer: Transfer) -> bool:
+    """Return whether a round of a loop (or call of a function) starts a clock above the copy, reads it below with no
+    wait between, and keeps the difference: ``times.append(time.time() - began)``."""
+    module = transfer.call.module
+    scope = next(
+        (up for up in module.syntax.ancestors(transfer.node) if isinstance(up, (*LOOPS, ast.FunctionDef))), None
+    )
+    if scope is None:
+        return False
+    own, end = transfer.node.lineno, transfer.node.end_lineno or transfer.node.lineno
+    read = dict[str, list[int]]()
+    for part in walk(scope):
+        match part:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call) if _is_clock(call):
+                read.setdefault(name, []).append(part.lineno)
+    for difference, began, ended in _differences(scope, read) if read else ():
+        if began < own and end < ended and _is_kept(module, scope, difference) and not _waits(scope, end, ended):
+            return True
+    return False
+
+
+def _differences(scope: ast.AST, read: dict[str, list[int]]) -> Iterator[tuple[ast.BinOp, int, int]]:
+    """Yield the differences of clocks, with the lines that the time begins and ends at."""
+    for part in walk(scope):
+        match part:
+            case ast.BinOp(left=last, op=ast.Sub(), right=ast.Name(id=first)) if first in read:
+                ends = read.get(last.id, []) if isinstance(last, ast.Name) else [part.lineno]
+                if isinstance(last, ast.Call) and not _is_clock(last):
+                    continue
+                for ended in ends:
+                    starts = [line for line in read[first] if line < ended]
+                    if starts:
+                        yield part, max(starts), ended
+
+
+def _is_kept(module: ModuleIndex, scope: ast.AST, difference: ast.expr) -> bool:
+    """Return whether the value, or a variable that it is assigned to, goes into a list, a sum or a table."""
+    for up in module.syntax.ancestors(difference):
+        if _keeps(up):
+            return True
+        match up:
+            case ast.Assign(targets=[ast.Name(id=name)]):
+                used = (part for part in walk(scope) if _keeps(part))
+                return any(isinstance(one, ast.Name) and one.id == name for part in used for one in walk(part))
+            case ast.Assign(targets=[ast.Subscript()]):
+                return True
+            case ast.stmt():
+                return False
+    return False
+
+
+def _keeps(part: ast.AST) -> bool:
+    match part:
+        case ast.Call(func=ast.Attribute(attr=name)):
+            return name in _KEEPS
+        case ast.AugAssign(op=ast.Add()):
+            return True
+    return False
+
+
+def _waits(scope: ast.AST, first: int, last: int) -> bool:
+    return any(
+        isinstance(part, ast.Call) and last_name(part.func) in _WAITS and first < part.lineno < last
+        for part in walk(scope)
+    )
+
+
+def _is_clock(call: ast.expr) -> bool:
+    return isinstance(call, ast.Call) and last_name(call.func) in _CLOCKS and not call.args
