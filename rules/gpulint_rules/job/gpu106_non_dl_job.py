@@ -294,7 +294,7 @@ def _is_build(item: JobCommand, project: Project) -> bool:
 
 
 def _targets(words: list[str]) -> list[str]:
-    """What ``make -j 8 CUDA=1 train`` makes."""
+    """Return the targets that a command makes: ``train`` of ``make -j 8 CUDA=1 train``."""
     return [
         word
         for before, word in pairwise(words)
