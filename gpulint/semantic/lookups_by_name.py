@@ -25,7 +25,7 @@ _IMPORTS = ("import_module", "__import__")
 """Functions that import modules by their names."""
 _WORDS = frozenset(map(word_of, (*_LOOKS_UP, *_IMPORTS, "getattr", "__dict__")))
 _CALLS = regex.compile(
-    rb"(?<![.\w])(%b)\(|\b(getmembers|%b)\(|__dict__"
+    rb"(?<![.\w])(%b) ?\(|\b(getmembers|%b) ?\(|__dict__|\bexec [\"']"
     % (b"|".join(map(word_of, sorted({*_LOOKS_UP, "getattr"}))), b"|".join(map(word_of, _IMPORTS)))
 )
 """What a module that cannot be parsed may find names with; ``model.eval()`` is no such call."""

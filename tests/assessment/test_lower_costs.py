@@ -179,6 +179,34 @@ def test_a_method_is_called_by_nothing_where_no_library_may_call_it(
     assert levels(tmp_path, {"net.py": "", "work.py": work, "main.py": main}, "GPU303") == [level]
 
 
+@pytest.mark.parametrize(
+    ("line", "level"),
+    [
+        ("print('ready')", "low"),
+        ("globals()['FOLDER'] = 'runs'", "low"),
+        ("print('FOLDER' in globals())", "low"),
+        ("Fitter().train_all()", "high"),
+        ("print(globals()[kind]().train_all())", "high"),
+        ("print(getattr(kit, kind)().train_all())", "high"),
+    ],
+)
+@pytest.mark.parametrize("broken", ["model.eval() (", "eval (text (", "getattr(kit, kind)("])
+def test_a_class_that_a_program_imports_and_never_makes_costs_little(
+    tmp_path: Path, line: str, level: str, broken: str
+) -> None:
+    """A file that cannot be parsed finds names by what its text calls: ``model.eval()`` finds none."""
+    body = "".join(f"        {one}\n" for one in (IMAGES + TRAINING).splitlines())
+    files = {
+        "net.py": "",
+        "kit/__init__.py": "from .work import Fitter\n\n__all__ = ['Fitter']\n",
+        "kit/work.py": f'{HEAD}\nclass Fitter:\n    """Use as ``Fitter().train_all()``."""\n\n    def train_all(self):\n{body}',
+        "main.py": f"import kit\nfrom kit.work import Fitter\n\nif __name__ == '__main__':\n    {line}\n",
+        "old.py": f"import kit\nbest.train_all()\n{broken}\n",
+    }
+    looks = not broken.startswith("model")
+    assert levels(tmp_path, files, "GPU303") == ["high" if looks else level]
+
+
 _SETUP = "import setuptools\n\nsetuptools.setup(name='kit', version='0.0.1'{more})\n"
 _SWITCH = "    def {name}(self, batches):\n        torch.autograd.set_detect_anomaly(True)\n        self(batches).backward()\n"
 
