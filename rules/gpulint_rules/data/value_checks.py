@@ -135,7 +135,7 @@ def looks_at_values(project: Project, module: ModuleIndex, call: ast.Call) -> bo
 
 def waits_itself(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     """Return whether a call needs on the host what the GPU computed, to size its result or to check it:
-    ``torch.unique(x)``, ``mask.nonzero()``, ``clip_grad_norm_(..., error_if_nonfinite=True)``, ``torch.tensor([loss])``,
+    ``torch.unique(x)``, ``torch.tensor([loss])``, ``clip_grad_norm_(..., error_if_nonfinite=True)``,
     the step of a scheduler that waits for a plateau."""
     name = last_name(call.func)
     match keyword_value(call, "error_if_nonfinite") if name == "clip_grad_norm_" else None:
@@ -158,7 +158,7 @@ def waits_itself(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
 
 
 def _gathers(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
-    """Return whether a call makes a tensor of numbers that it reads one by one: ``torch.tensor([0.0, margin - loss])``."""
+    """Return whether a call makes a tensor of what it reads one by one: ``torch.tensor([0.0, margin - loss])``."""
     names = project.fact(Resolver).call_names(module, call)
     match call.args:
         case [ast.List() | ast.Tuple() | ast.ListComp() as listed, *_] if names and names <= _MAKES_OF_NUMBERS:
