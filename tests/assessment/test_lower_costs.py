@@ -521,6 +521,29 @@ def test_one_count_of_a_step_comes_once_per_epoch(tmp_path: Path) -> None:
     assert basis.startswith("low, every 2 epochs, a checkpoint")
 
 
+@pytest.mark.parametrize(
+    ("around", "inside", "often"),
+    [
+        ("epoch % 20 == 0", "True", "every evaluation batch, with one pass in 20 rounds, "),
+        ("epoch % every == 0", "True", "every evaluation batch of some passes, "),
+        ("True", "number % 20 == 0", "every 20 evaluation batches, "),
+        ("epoch % 4 == 0", "number % 20 == 0", "every 20 evaluation batches, "),
+        ("True", "True", "every evaluation batch, batches "),
+    ],
+)
+def test_a_count_divides_the_loop_that_it_counts(tmp_path: Path, around: str, inside: str, often: str) -> None:
+    text = (
+        "import torch\nfrom data import test_loader\nfrom net import Net\n\nmodel = Net().cuda()\n"
+        "for epoch in range(90):\n    train_epoch(model)\n"
+        f"    if {around}:\n        model.eval()\n        for number, (images, labels) in enumerate(test_loader):\n"
+        f"            if {inside}:\n                with torch.no_grad():\n"
+        "                    scores.append(model(images.cuda()))\n"
+        "def train_epoch(model):\n    for batch in loader:\n        model(batch).backward()\n        optimizer.step()\n"
+    )
+    found = bases(tmp_path, {"net.py": "", "data.py": "test_loader = make()\n", "train.py": text}, "GPU302")
+    assert len(found) == 1 and often in found[0], found
+
+
 @pytest.mark.parametrize(("kept", "often"), [("top = loss", "not in every step"), ("other = loss", "every 5 steps")])
 def test_only_the_best_so_far_is_saved_seldom(tmp_path: Path, kept: str, often: str) -> None:
     saved = (
@@ -725,6 +748,8 @@ def test_files_that_were_pasted_together_are_no_program(tmp_path: Path) -> None:
         ("    pin_memory=False,  # 避免额外的内存占用\n", True),
         ("    pin_memory=False,\n    drop_last=True,  # needed for the batch norm\n", False),
         ("    pin_memory=False,  # default\n", False),
+        ("    pin_memory=False,  # pin batches if needed\n", False),
+        ("    pin_memory=False,  # not needed\n", True),
     ],
 )
 def test_a_reason_beside_an_argument_is_about_it(tmp_path: Path, argument: str, is_reason: bool) -> None:

@@ -47,8 +47,8 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.package_names import package_name
 from gpulint.training.chained_calls import chains_graphs
 from gpulint.training.differentiation import takes_gradients
-from gpulint.training.frozen_models import ends_in_layers, is_frozen
 from gpulint.training.evaluated_models import forward_disables
+from gpulint.training.frozen_models import ends_in_layers, is_frozen
 from gpulint.training.gradient_free import runs_without_gradients
 from gpulint.training.gradient_needs import may_need_gradients
 from gpulint.training.inference_loops import InferenceLoop, graphs_in_evaluation, trains_as_well
