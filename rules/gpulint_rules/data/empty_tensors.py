@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
 from gpulint.documents.call_syntax import keyword_value
 
@@ -23,6 +24,7 @@ def _is_empty(name: str, made: ast.Call) -> bool:
             return True
         case [ast.Constant(value=0)] if name == "torch.arange":
             return True
+    given: Sequence[ast.expr]
     if (size := keyword_value(made, "size")) is not None:
         given = [size]
     elif name in _WHOLE:
