@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from gpulint import regex
 from gpulint.assessment.constants import figure, middle
+from gpulint.assessment.seldom_places import is_seldom
 from gpulint.documents.python import walk
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.query import query
 from gpulint.records import dataclass
-from gpulint.semantic.path_conditions import conditions, parts_of
+from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.branches import is_in_branch
-from gpulint.training.empty_tests import is_for_empty
 from gpulint.training.full_batches import is_full_batch
 from gpulint.training.guards import Guards
 from gpulint.training.loader_calls import only_predicts
@@ -27,7 +25,7 @@ from gpulint.training.loop_roles import Role
 from gpulint.training.unknown_settings import is_by_unknown_setting
 from gpulint.workload.data_split import Split, split_of
 from gpulint.workload.sample_preprocessing import is_held_out
-from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, NodeRef, last_name
+from gpulint.workspace.module_index import LOOPS, NodeRef
 
 if TYPE_CHECKING:
     from gpulint.assessment.constants import Kind
@@ -36,18 +34,6 @@ if TYPE_CHECKING:
     from gpulint.training.loader_calls import Loader
     from gpulint.workspace.module_index import LoopNode, ModuleIndex
 
-_BEST = regex.compile(
-    r"(^|_)(best|lowest|highest)(_|$)|^(min|max)(imum)?_(\w+_)?(loss|acc(uracy)?|score|error|dice|m?iou|f1|auc|psnr|bleu)",
-    re.IGNORECASE,
-)
-"""Names of the best value so far."""
-_IS_BEST = regex.compile(
-    r"^(is|was|new|found|got)_?(\w+_)?best(_|$)|(^|_)(improved|better)$"
-    r"|^best_(?!path|file|dir|model|only|state|weights|ckpt|checkpoint|epoch|save|param)\w+$",
-    re.IGNORECASE,
-)
-"""Names of what says whether a value is the best so far."""
-_VARIABLES = ast.Name | ast.Attribute
 _STOPS = "breakpoint"
 _MOST_CALLS = 4
 """Most functions within each other that are followed to where a program calls them."""
@@ -71,6 +57,8 @@ class Frequency:
     """A share of the whole run is lost, not some time in it."""
     in_branch: bool = False
     """A test decides whether a step gets there."""
+    around: bool = False
+    """What counts decides about the whole loop, not about its rounds (``if epoch % 20 == 0: for batch in loader``)."""
 
     @property
     def phrase(self) -> str:
@@ -81,7 +69,11 @@ class Frequency:
         name = "evaluation batch" if self.per == "evaluation" else self.per
         if self.every == 1:
             return f"every {name}" + (" that gets there" if self.in_branch else "")
-        return f"every {self.every:g} {name}s" if self.stated else f"not in every {name}"
+        if self.around:
+            passes = f", with one pass in {self.every:g} rounds" if self.stated else " of some passes"
+            return f"every {name}{passes}"
+        several = name.replace("batch", "batche") + "s"
+        return f"every {self.every:g} {several}" if self.stated else f"not in every {name}"
 
 
 def frequency(subject: Subject, kind: Kind) -> Frequency:
@@ -160,7 +152,7 @@ def _around(subject: Subject, rare: bool) -> Frequency | None:
             continue
         guards = subject.project.fact(Guards)
         ways = [[*places, *((site.module, site.node) for site in context.calls)] for context in contexts]
-        seldom = [[place for place in way if guards.is_periodic(*place) or _is_seldom(*place)] for way in ways]
+        seldom = [[place for place in way if guards.is_periodic(*place) or is_seldom(*place)] for way in ways]
         if rare and per == "step":
             unclear = [
                 any(guards.is_conditional(*place, context.loop.node) for place in way if place not in known)
@@ -175,15 +167,29 @@ def _around(subject: Subject, rare: bool) -> Frequency | None:
         ):
             per, seldom = "epoch", [[place for place in way if _is_rare(guards, place)] for way in seldom]
         branches = per == "step" and all(is_in_branch(subject.project, module, node, one) for one in contexts)
-        return dataclasses.replace(_every(guards, per, seldom), in_branch=branches)
+        decided = zip(contexts, seldom, strict=True)
+        found = dataclasses.replace(_every(guards, per, seldom), in_branch=branches)
+        around = found.every != 1 and per != "epoch"
+        around = around and all(_are_around(guards, way, context.loop.node) for context, way in decided)
+        return dataclasses.replace(found, around=around)
     return None
+
+
+def _are_around(guards: Guards, places: Sequence[tuple[ModuleIndex, ast.AST]], loop: ast.AST) -> bool:
+    """Return whether places stand in a loop whose rounds all get there, while counts decide whether the loop runs."""
+    return all(
+        loop in module.syntax.ancestors(node)
+        and not guards.is_periodic(module, node, loop)
+        and not is_seldom(module, node)
+        for module, node in places
+    )
 
 
 def _every(guards: Guards, per: str, seldom: Sequence[Sequence[tuple[ModuleIndex, ast.AST]]]) -> Frequency:
     """Return how often a place is reached, by the conditions on the ways to it that seldom hold."""
     if not all(seldom):
         return Frequency(per)
-    counted = [way for way in seldom if not any(_is_seldom(*place) for place in way)]  # nothing else is rarer
+    counted = [way for way in seldom if not any(is_seldom(*place) for place in way)]  # nothing else is rarer
     known = (guards.interval(*place, sure=True) for way in counted for place in way)
     stated = [found[0] for found in known if found is not None and found[0] > 1]
     if stated:
@@ -193,7 +199,7 @@ def _every(guards: Guards, per: str, seldom: Sequence[Sequence[tuple[ModuleIndex
 
 def _is_rare(guards: Guards, place: tuple[ModuleIndex, ast.AST]) -> bool:
     """Return whether a place is not reached in each epoch, by a count of them or otherwise."""
-    return _is_seldom(*place) or guards.interval(*place, sure=True) is not None
+    return is_seldom(*place) or guards.interval(*place, sure=True) is not None
 
 
 def _is_at_count(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> bool:
@@ -210,65 +216,6 @@ def _is_at_count(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> bool:
         for test, holds in conditions(module, node)
         for part in (test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else (test,))
     )
-
-
-def _is_seldom(module: ModuleIndex, node: ast.AST) -> bool:
-    """Return whether a place is reached in few rounds, though by no count of them."""
-    return is_for_empty(module, node) or _is_of_best(module, node) or _happens_once(module, node)
-
-
-def _is_of_best(module: ModuleIndex, node: ast.AST) -> bool:
-    """Return whether the place is only reached by the best so far: ``if score > best_score``, ``if is_best``, or ``if
-    score > top`` where the function has ``top = score``."""
-    return any(
-        wanted and (_IS_BEST.search(last_name(part)) if isinstance(part, _VARIABLES) else _is_best(module, node, part))
-        for test, holds in conditions(module, node)
-        for part, wanted in parts_of(test, holds)
-    )
-
-
-def _is_best(module: ModuleIndex, node: ast.AST, part: ast.expr) -> bool:
-    """Return whether a comparison asks for a value that is better than the best so far."""
-    return (
-        isinstance(part, ast.Compare)
-        and isinstance(part.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE)
-        and (
-            any(_BEST.search(last_name(side)) for side in (part.left, *part.comparators))
-            or _is_kept(module, node, part.left, part.comparators[0])
-        )
-    )
-
-
-def _is_kept(module: ModuleIndex, node: ast.AST, one: ast.expr, other: ast.expr) -> bool:
-    """Return whether the function of a place sets one of two compared values to the other one."""
-    if not all(isinstance(side, ast.Name | ast.Attribute | ast.Subscript) for side in (one, other)):
-        return False
-    texts = {ast.unparse(one), ast.unparse(other)}
-    return any(texts == pair for pair in _assignments(module, module.function(node)))
-
-
-@query
-def _assignments(module: ModuleIndex, function: FunctionNode | None) -> list[set[str]]:
-    """The targets of the assignments of a function, each with its value, where that is a variable."""
-    return [
-        {ast.unparse(part.targets[0]), ast.unparse(part.value)}
-        for part in walk(function or module.syntax.tree)
-        if isinstance(part, ast.Assign) and isinstance(part.value, ast.Name | ast.Attribute)
-    ]
-
-
-def _happens_once(module: ModuleIndex, node: ast.AST) -> bool:
-    """Return whether the branch of the place switches itself off (``if late and not saved: save(); saved = True``)."""
-    for up in module.syntax.ancestors(node):
-        if isinstance(up, FUNCTIONS):
-            return False
-        if isinstance(up, ast.If):
-            asked = {ast.unparse(part) for part in walk(up.test) if isinstance(part, ast.Name | ast.Attribute)}
-            for statement in up.body:
-                match statement:
-                    case ast.Assign(targets=[target], value=ast.Constant(value=bool())) if ast.unparse(target) in asked:
-                        return True
-    return False
 
 
 @query

@@ -31,7 +31,7 @@ from gpulint.placement.host_results import (
 )
 from gpulint.placement.host_targets import has_host_target
 from gpulint.placement.tensor_results import MAKES, gives_no_tensor
-from gpulint.placement.unpacked_values import adds_tensors, others, unpacks_host
+from gpulint.placement.unpacked_values import adds_tensors, computes_on_host, others, unpacks_host, with_sums
 from gpulint.query import cyclic
 from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.points_to import Resolver
@@ -111,7 +111,7 @@ class TensorLocations:
             case ast.Attribute(value=base) | ast.Subscript(value=base):
                 return self.is_host(module, base) or is_kept_on_host(self._project, module, node, self.is_host)
             case ast.BinOp(left=left, right=right):
-                if self.is_host(module, left) and self.is_host(module, right):
+                if computes_on_host(module, (left, right), self.is_host):
                     return True
                 if is_number(left) or is_number(right):
                     gpu = any(self.is_tensor(module, part) for part in (left, right))
@@ -123,6 +123,8 @@ class TensorLocations:
                 )
             case ast.UnaryOp(operand=inner):
                 return self.is_host(module, inner)
+            case ast.IfExp(body=body, orelse=orelse):
+                return self.is_host(module, body) and self.is_host(module, orelse)
             case ast.Tuple(elts=parts) | ast.Dict(values=parts):
                 return bool(parts) and all(self.is_host(module, part) for part in parts)
             case ast.Name():
@@ -131,7 +133,8 @@ class TensorLocations:
 
     def _is_host_name(self, module: ModuleIndex, node: ast.Name) -> bool:
         """Return whether all that a name is bound to is in host memory."""
-        bindings = reaching(module, module.scope(node).lookup(node.id), node)
+        reached = reaching(module, module.scope(node).lookup(node.id), node)
+        bindings, added = with_sums(module, node, reached)
         values, unpacked = list[ast.expr](), 0
         for one in bindings:
             value, kind = one.value, one.kind
@@ -152,7 +155,7 @@ class TensorLocations:
         return (
             bool(values or unpacked)
             and len(values) + unpacked + filled == len(bindings)
-            and all(self.is_host(module, part) for part in parts)
+            and all(self.is_host(module, part) for part in (*parts, *added))
         )
 
     def _compares_on_host(self, module: ModuleIndex, parts: tuple[ast.expr, ...]) -> bool:

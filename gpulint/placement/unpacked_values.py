@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
-from gpulint.workspace.module_index import Binding, ModuleIndex
+from gpulint.values.bound_parts import bound_part
+from gpulint.workspace.module_index import Binding, BindingKind, ModuleIndex
 
 if TYPE_CHECKING:
     from gpulint.project import Project
+
+_SIZES = frozenset({"size", "dim", "numel", "nelement"})
+"""Methods of tensors that give numbers, wherever the tensor is."""
+_DEEPEST = 4
 
 
 def unpacks_host(
@@ -84,3 +89,55 @@ def adds_tensors(project: Project, module: ModuleIndex, node: ast.expr) -> bool:
         if isinstance(part, ast.Call)
         for name in project.fact(Resolver).call_names(module, part)
     )
+
+
+def with_sums(
+    module: ModuleIndex, name: ast.Name, bindings: Sequence[Binding]
+) -> tuple[Sequence[Binding], list[ast.expr]]:
+    """Return what a variable starts as, and what statements add to it in place (``correct += hits.item()``). A
+    parameter may be anything, so that what is added to one says nothing: both are then as they were."""
+    found: dict[ast.AST, Binding] = {}
+    pending, added = list(bindings), list[ast.expr]()
+    while pending:
+        one = pending.pop()
+        if one.node in found:
+            continue
+        found[one.node] = one
+        match one:
+            case Binding(kind=BindingKind.AUGMENT, node=ast.AugAssign(target=ast.Name() as target, value=value)):
+                added.append(value)
+                pending += reaching(module, one.scope.lookup(name.id), target)
+            case Binding(kind=BindingKind.PARAMETER):
+                return bindings, []
+    return [one for one in found.values() if one.kind is not BindingKind.AUGMENT], added
+
+
+def computes_on_host(
+    module: ModuleIndex, parts: tuple[ast.expr, ast.expr], is_host: Callable[[ModuleIndex, ast.expr], bool]
+) -> bool:
+    """Return whether an operator computes with what is in host memory, alone or with a count: ``correct / total``."""
+    held = [is_host(module, part) for part in parts]
+    if not any(ok and not isinstance(part, ast.Constant) for ok, part in zip(held, parts, strict=True)):
+        return all(held)
+    return all(ok or is_count(module, part) for ok, part in zip(held, parts, strict=True))
+
+
+def is_count(module: ModuleIndex, node: ast.expr, depth: int = _DEEPEST) -> bool:
+    """Return whether a value is a number of elements, or a sum of such: ``total += labels.size(0)``."""
+    if not depth:
+        return False
+    match node:
+        case ast.Constant(value=int() | float()) | ast.Call(func=ast.Name(id="len")):
+            return True
+        case ast.Call(func=ast.Attribute(attr=name)):
+            return name in _SIZES
+        case ast.Subscript(value=ast.Attribute(attr="shape"), slice=index):
+            return not isinstance(index, ast.Slice)
+        case ast.BinOp(left=left, right=right):
+            return is_count(module, left, depth - 1) and is_count(module, right, depth - 1)
+        case ast.Name(id=name):
+            starts, added = with_sums(module, node, reaching(module, module.scope(node).lookup(name), node))
+            values = [*added, *(bound_part(one) for one in starts if one.kind is BindingKind.ASSIGN)]
+            known = 0 < len(starts) == len(values) - len(added)
+            return known and all(value is not None and is_count(module, value, depth - 1) for value in values)
+    return False

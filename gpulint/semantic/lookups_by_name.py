@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.query import query
 from gpulint.semantic.argument_binding import RECEIVERS
@@ -23,6 +24,11 @@ _LOOKS_UP = frozenset({"eval", "exec", "globals", "locals", *_OF_OBJECTS})
 _IMPORTS = ("import_module", "__import__")
 """Functions that import modules by their names."""
 _WORDS = frozenset(map(word_of, (*_LOOKS_UP, *_IMPORTS, "getattr", "__dict__")))
+_CALLS = regex.compile(
+    rb"(?<![.\w])(%b) ?\(|\b(getmembers|%b) ?\(|__dict__|\bexec [\"']"
+    % (b"|".join(map(word_of, sorted({*_LOOKS_UP, "getattr"}))), b"|".join(map(word_of, _IMPORTS)))
+)
+"""What a module that cannot be parsed may find names with; ``model.eval()`` is no such call."""
 
 
 @query
@@ -47,8 +53,8 @@ def is_looked_into(project: Project, path: Path, names: frozenset[str]) -> bool:
     """Return whether a module, or one that may know it by one of some names, finds names in it at run time."""
     for name in names:
         users = {path, *project.word_index.mentioning(word_of(name))}
-        modules = (project.module_at(user) for user in users if project.word_index.among(user, _WORDS))
-        if any(module is None or _looks_up(module, name) for module in modules):
+        found = ((user, project.module_at(user)) for user in users if project.word_index.among(user, _WORDS))
+        if any(project.finds(user, _CALLS) if module is None else _looks_up(module, name) for user, module in found):
             return True
     return False
 
@@ -64,6 +70,7 @@ def imports_anything(module: ModuleIndex) -> bool:
 def _looks_up(module: ModuleIndex, package: str) -> bool:
     """Return whether a module finds names at run time: its own, or those of a package."""
     called = (call for call in module.calls if isinstance(call.func, ast.Name) and call.func.id in _LOOKS_UP)
+    called = (call for call in called if not _names_one(module, call))
     if any(not (last_name(call.func) in _OF_OBJECTS and call.args) for call in called):
         return True
     looked = [node.value for node in module.syntax.of(ast.Attribute) if node.attr == "__dict__"]
@@ -77,6 +84,17 @@ def _looks_up(module: ModuleIndex, package: str) -> bool:
         return True
     calls = (call for name in _IMPORTS for call in module.calls_by_name.get(name, ()))
     return any(_imports(call, package) for call in calls)
+
+
+def _names_one(module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a table of names is only asked for, or given, one that is written out: ``globals()["seed"] = 1``,
+    ``"seed" in globals()``."""
+    match module.syntax.parents.get(call):
+        case ast.Subscript(value=table, slice=ast.Constant()) if table is call:
+            return True
+        case ast.Compare(left=ast.Constant(), ops=[ast.In() | ast.NotIn()]):
+            return True
+    return False
 
 
 def _imports(call: ast.Call, package: str) -> bool:

@@ -179,6 +179,34 @@ def test_a_method_is_called_by_nothing_where_no_library_may_call_it(
     assert levels(tmp_path, {"net.py": "", "work.py": work, "main.py": main}, "GPU303") == [level]
 
 
+@pytest.mark.parametrize(
+    ("line", "level"),
+    [
+        ("print('ready')", "low"),
+        ("globals()['FOLDER'] = 'runs'", "low"),
+        ("print('FOLDER' in globals())", "low"),
+        ("Fitter().train_all()", "high"),
+        ("print(globals()[kind]().train_all())", "high"),
+        ("print(getattr(kit, kind)().train_all())", "high"),
+    ],
+)
+@pytest.mark.parametrize("broken", ["model.eval() (", "eval (text (", "getattr(kit, kind)("])
+def test_a_class_that_a_program_imports_and_never_makes_costs_little(
+    tmp_path: Path, line: str, level: str, broken: str
+) -> None:
+    """A file that cannot be parsed finds names by what its text calls: ``model.eval()`` finds none."""
+    body = "".join(f"        {one}\n" for one in (IMAGES + TRAINING).splitlines())
+    files = {
+        "net.py": "",
+        "kit/__init__.py": "from .work import Fitter\n\n__all__ = ['Fitter']\n",
+        "kit/work.py": f'{HEAD}\nclass Fitter:\n    """Use as ``Fitter().train_all()``."""\n\n    def train_all(self):\n{body}',
+        "main.py": f"import kit\nfrom kit.work import Fitter\n\nif __name__ == '__main__':\n    {line}\n",
+        "old.py": f"import kit\nbest.train_all()\n{broken}\n",
+    }
+    looks = not broken.startswith("model")
+    assert levels(tmp_path, files, "GPU303") == ["high" if looks else level]
+
+
 _SETUP = "import setuptools\n\nsetuptools.setup(name='kit', version='0.0.1'{more})\n"
 _SWITCH = "    def {name}(self, batches):\n        torch.autograd.set_detect_anomaly(True)\n        self(batches).backward()\n"
 
@@ -493,6 +521,29 @@ def test_one_count_of_a_step_comes_once_per_epoch(tmp_path: Path) -> None:
     assert basis.startswith("low, every 2 epochs, a checkpoint")
 
 
+@pytest.mark.parametrize(
+    ("around", "inside", "often"),
+    [
+        ("epoch % 20 == 0", "True", "every evaluation batch, with one pass in 20 rounds, "),
+        ("epoch % every == 0", "True", "every evaluation batch of some passes, "),
+        ("True", "number % 20 == 0", "every 20 evaluation batches, "),
+        ("epoch % 4 == 0", "number % 20 == 0", "every 20 evaluation batches, "),
+        ("True", "True", "every evaluation batch, batches "),
+    ],
+)
+def test_a_count_divides_the_loop_that_it_counts(tmp_path: Path, around: str, inside: str, often: str) -> None:
+    text = (
+        "import torch\nfrom data import test_loader\nfrom net import Net\n\nmodel = Net().cuda()\n"
+        "for epoch in range(90):\n    train_epoch(model)\n"
+        f"    if {around}:\n        model.eval()\n        for number, (images, labels) in enumerate(test_loader):\n"
+        f"            if {inside}:\n                with torch.no_grad():\n"
+        "                    scores.append(model(images.cuda()))\n"
+        "def train_epoch(model):\n    for batch in loader:\n        model(batch).backward()\n        optimizer.step()\n"
+    )
+    found = bases(tmp_path, {"net.py": "", "data.py": "test_loader = make()\n", "train.py": text}, "GPU302")
+    assert len(found) == 1 and often in found[0], found
+
+
 @pytest.mark.parametrize(("kept", "often"), [("top = loss", "not in every step"), ("other = loss", "every 5 steps")])
 def test_only_the_best_so_far_is_saved_seldom(tmp_path: Path, kept: str, often: str) -> None:
     saved = (
@@ -697,6 +748,8 @@ def test_files_that_were_pasted_together_are_no_program(tmp_path: Path) -> None:
         ("    pin_memory=False,  # 避免额外的内存占用\n", True),
         ("    pin_memory=False,\n    drop_last=True,  # needed for the batch norm\n", False),
         ("    pin_memory=False,  # default\n", False),
+        ("    pin_memory=False,  # pin batches if needed\n", False),
+        ("    pin_memory=False,  # not needed\n", True),
     ],
 )
 def test_a_reason_beside_an_argument_is_about_it(tmp_path: Path, argument: str, is_reason: bool) -> None:

@@ -126,3 +126,47 @@ def test_rows_that_are_told_apart_may_lead(tmp_path: Path, capsys: pytest.Captur
     (first,) = [one for one in waits if one["impact"]["level"] != "low"]
     assert first["line"] == 16
     assert first["impact"]["basis"].startswith("every step, 6 waits, 2 of them in inner loops")
+
+
+_MARGIN = """\
+import torch
+
+
+class Margin(torch.nn.Module):
+    def forward(self, output, labels):
+        distance = (output.cuda() - labels).pow(2).mean()
+        return {made}
+
+
+criterion = Margin()
+net = torch.nn.Linear(8, 8).cuda()
+total = 0.0
+for number, (images, labels) in enumerate(loader):
+    output = net(images.cuda())
+    if number == 0:
+        loss = criterion(output, labels.cuda())
+    else:
+        loss = loss + {other}
+    loss.backward()
+    optimizer.step()
+    total += loss.item()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "other", "waits"),
+    [
+        ("torch.max(torch.Tensor([torch.tensor(0), 0.9 - distance]))", "criterion(output, labels.cuda())", True),
+        ("torch.tensor([0.0, 0.9 - distance]).max()", "criterion(output, labels.cuda())", True),
+        ("torch.tensor([one.mean() for one in output.cuda()]).sum()", "criterion(output, labels.cuda())", True),
+        ("torch.tensor([0.0, 0.9 - distance]).max()", "output.mean()", False),
+        ("distance + torch.tensor([len(output), output.size(1)]).cuda().sum()", "criterion(output, labels)", False),
+        ("torch.stack([distance, 0.9 - distance]).max()", "criterion(output, labels)", False),
+    ],
+)
+def test_a_tensor_of_a_list_with_tensors_waits_for_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], made: str, other: str, waits: bool
+) -> None:
+    """A read beside it saves nothing. The other branch of a condition may call the same function, or none that waits."""
+    lines = [one["line"] for one in found(tmp_path, capsys, _MARGIN.format(made=made, other=other))]
+    assert lines == ([] if waits else [21])

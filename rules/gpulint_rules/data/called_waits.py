@@ -25,7 +25,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.cuda_tests import excludes_cuda
 from gpulint.training.default_tests import is_by_choice
 from gpulint.training.guards import Guards, is_of_processes
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name
 from gpulint_rules.data.handed_values import decided
 from gpulint_rules.data.needed_waits import counted_masks, is_cast, is_needed, looked_at, timed_waits
 from gpulint_rules.data.short_texts import shortened
@@ -38,6 +38,8 @@ SHOWN = 3
 """Reads of one function from which on they are a finding of medium impact (see ``host-wait`` of the constants)."""
 _EXPLORES = regex.compile(r"rand|eps|explor|greedy|determin|sample", re.IGNORECASE)
 """Words of a condition on which an agent draws its action at random."""
+_COMPOUND = (ast.If, *LOOPS, ast.With, ast.AsyncWith, ast.Try, ast.Match, *FUNCTIONS, ast.ClassDef)
+"""Statements that hold others."""
 _NOTHING: frozenset[tuple[int, bool]] = frozenset()
 
 
@@ -89,11 +91,32 @@ def _called_in(project: Project, current: _Block) -> tuple[tuple[NodeRef, NodeRe
     is unknown which one runs."""
     found = list[tuple[NodeRef, NodeRef]]()
     for call in _calls_in(current.module, current.node):
-        if _runs_always(project, current, call):
+        if _runs_always(project, current, _choice(current.module, call)):
             callees = project.fact(Resolver).callees(current.module, call)
             callees = [ref for ref in callees if isinstance(ref.node, FUNCTIONS)]
             found += [(NodeRef(current.module, call), callees[0])] if len(callees) == 1 else []
     return tuple(found)
+
+
+def _choice(module: ModuleIndex, call: ast.Call) -> ast.AST:
+    """Return the branch statement around a call if the same function is called however it goes (``if first: loss =
+    criterion(x) else: loss = loss + criterion(x)``), else the call."""
+    statement = next(up for up in module.syntax.ancestors(call) if isinstance(up, ast.stmt))
+    branch = module.syntax.parents.get(statement)
+    if not isinstance(branch, ast.If) or isinstance(statement, _COMPOUND):
+        return call
+    others = branch.orelse if statement in branch.body else branch.body
+    called = ast.unparse(call.func)
+    return (
+        branch
+        if any(
+            isinstance(part, ast.Call) and ast.unparse(part.func) == called
+            for other in others
+            if not isinstance(other, _COMPOUND)
+            for part in walk(other)
+        )
+        else call
+    )
 
 
 def _calls_in(module: ModuleIndex, block: ast.AST) -> list[ast.Call]:

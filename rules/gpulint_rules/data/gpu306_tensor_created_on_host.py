@@ -52,6 +52,7 @@ from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import LOOPS, ModuleIndex, last_name
 from gpulint_rules.data.branch_chances import is_seldom
 from gpulint_rules.data.counted_tensors import is_of_counter
+from gpulint_rules.data.empty_tensors import is_empty
 from gpulint_rules.data.read_back import is_only_read_back, is_read_back
 from gpulint_rules.data.tensor_costs import cost
 from gpulint_rules.data.wait_counts import outermost_loop
@@ -133,7 +134,7 @@ def _on_host(project: Project, module: ModuleIndex) -> Iterator[tuple[OnHost, Lo
             continue
         if any(name.endswith("_like") for name in names) and not _is_on_host(project, module, made):
             continue
-        if any(keyword.arg in ("device", "generator", None) for keyword in made.keywords):
+        if is_empty(names, made) or any(keyword.arg in ("device", "generator", None) for keyword in made.keywords):
             continue
         context = _loop(project, module, transfer)
         if context is not None and is_only_read_back(module, transfer.node):

@@ -11,9 +11,10 @@ from gpulint.libraries import Models
 from gpulint.libraries.names import matches
 from gpulint.libraries.operations import Sync
 from gpulint.placement.batch_flow import BatchFlow
+from gpulint.placement.computed_values import ComputedValues
 from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.placement.devices import Device
-from gpulint.placement.expressions import is_weight
+from gpulint.placement.expressions import is_weight, joined_parts
 from gpulint.placement.host_values import HostValues
 from gpulint.placement.tensor_location import TensorLocations
 from gpulint.project import Project
@@ -30,6 +31,12 @@ _WRITES = frozenset({"add_histogram", "add_image", "add_images", "add_video", "s
 """Functions that copy tensors to write them."""
 _SIZING = frozenset({"unique", "unique_consecutive", "argwhere", "bincount", "to_sparse", "coalesce"})
 """Methods of tensors whose result has as many values as there are."""
+_MAKES_OF_NUMBERS = frozenset(
+    f"torch.{name}"
+    for name in ("tensor", "as_tensor", "Tensor", "FloatTensor", "DoubleTensor", "LongTensor", "IntTensor")
+)
+"""Functions that read each element of a list."""
+_GATHERS = frozenset(name.rpartition(".")[2] for name in _MAKES_OF_NUMBERS)
 _WITHOUT_SIZE = {"one_hot": 1, "global_add_pool": 2, "global_max_pool": 2, "global_mean_pool": 2}
 """Functions that take the size of their result as the argument after so many."""
 _DEFAULT = b"set_default_validate_args"
@@ -128,7 +135,7 @@ def looks_at_values(project: Project, module: ModuleIndex, call: ast.Call) -> bo
 
 def waits_itself(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     """Return whether a call needs on the host what the GPU computed, to size its result or to check it:
-    ``torch.unique(x)``, ``mask.nonzero()``, ``clip_grad_norm_(..., error_if_nonfinite=True)``,
+    ``torch.unique(x)``, ``torch.tensor([loss])``, ``clip_grad_norm_(..., error_if_nonfinite=True)``,
     the step of a scheduler that waits for a plateau."""
     name = last_name(call.func)
     match keyword_value(call, "error_if_nonfinite") if name == "clip_grad_norm_" else None:
@@ -140,12 +147,27 @@ def waits_itself(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
             isinstance(ref.node, ast.Call) and project.fact(Resolver).call_names(ref.module, ref.node) & _READING_STEPS
             for ref in made
         )
+    if name in _GATHERS:
+        return _gathers(project, module, call)
     if name in _WRITES:
         return any(_is_on_gpu(project, module, given) for given in call.args)
     known = project.models.derived(_Checks)
     if name in known.object_names and not known.objects.isdisjoint(project.fact(Resolver).call_names(module, call)):
         return True
     return sizes_result(project, module, call)
+
+
+def _gathers(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a call makes a tensor of what it reads one by one: ``torch.tensor([0.0, margin - loss])``."""
+    names = project.fact(Resolver).call_names(module, call)
+    match call.args:
+        case [ast.List() | ast.Tuple() | ast.ListComp() as listed, *_] if names and names <= _MAKES_OF_NUMBERS:
+            tensors = project.fact(TensorLocations)
+            return any(
+                project.fact(ComputedValues).holds(module, part) and not tensors.is_host(module, part)
+                for part in joined_parts(listed)
+            )
+    return False
 
 
 def _is_on_gpu(project: Project, module: ModuleIndex, given: ast.expr) -> bool:

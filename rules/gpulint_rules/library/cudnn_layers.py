@@ -75,30 +75,41 @@ def _may_make_layers(project: Project, path: Path) -> bool:
 
 @query
 def _makes_layers(project: Project, module: ModuleIndex) -> bool:
-    """Return whether a module names such a layer or model of a library; a convolution that makes patches is small."""
+    """Return whether a module names such a layer or model of a library; a convolution that makes patches is small, and
+    one over single elements is a matrix product, which cuBLAS computes."""
     resolver = project.fact(Resolver)
     nodes: list[ast.Attribute | ast.Name] = [*module.syntax.of(ast.Attribute), *module.syntax.of(ast.Name)]
     for node in nodes:
         names = resolver.names(module, node) if isinstance(node.ctx, ast.Load) else ()
         if any(name.startswith("torch.") and _CONVOLVES.fullmatch(name.rpartition(".")[2]) for name in names):
-            if not _makes_patches(module, node):
+            if not _is_product(module, node):
                 return True
         elif any(name.startswith(_OF_LIBRARIES) for name in names) and not _attends(module, node):
             return True
     return False
 
 
-def _makes_patches(module: ModuleIndex, layer: ast.expr) -> bool:
-    """``nn.Conv2d(3, width, kernel_size=patch, stride=patch)``"""
+def _is_product(module: ModuleIndex, layer: ast.expr) -> bool:
+    """``nn.Conv2d(3, width, kernel_size=patch, stride=patch)``, ``nn.Conv2d(width, hidden, kernel_size=1)``"""
     call = module.syntax.parents.get(layer)
     if not isinstance(call, ast.Call) or call.func is not layer:
         return False
     given = dict(zip(("in_channels", "out_channels", "kernel_size", "stride"), call.args, strict=False))
     given |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
     size, stride = given.get("kernel_size"), given.get("stride")
-    if size is None or stride is None or ast.unparse(size) != ast.unparse(stride):
+    if size is None or "groups" in given or any(keyword.arg is None for keyword in call.keywords):
         return False
-    return not isinstance(size, ast.Constant) or size.value not in (1, 2, 3)
+    if _is_one(size):
+        return True
+    if stride is None or ast.unparse(size) != ast.unparse(stride):
+        return False
+    return not isinstance(size, ast.Constant) or size.value not in (2, 3)
+
+
+def _is_one(size: ast.expr) -> bool:
+    """``1``, ``(1, 1)``"""
+    sizes = size.elts if isinstance(size, ast.Tuple | ast.List) else [size]
+    return all(isinstance(one, ast.Constant) and one.value == 1 for one in sizes)
 
 
 def _attends(module: ModuleIndex, model: ast.expr) -> bool:

@@ -47,6 +47,7 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.package_names import package_name
 from gpulint.training.chained_calls import chains_graphs
 from gpulint.training.differentiation import takes_gradients
+from gpulint.training.evaluated_models import forward_disables
 from gpulint.training.frozen_models import ends_in_layers, is_frozen
 from gpulint.training.gradient_free import runs_without_gradients
 from gpulint.training.gradient_needs import may_need_gradients
@@ -61,6 +62,7 @@ from gpulint.workspace.module_index import ModuleIndex, dotted, last_name
 
 _FEW = Cost("gradients", assumed="assuming that it is given many samples")
 _HEAD = Cost("gradients", assumed="assuming that the layers behind the frozen model are large")
+_PART = Cost("gradients", assumed="assuming that what the forward pass runs with gradients is large")
 _CHAIN = Cost("gradients", basis="the graphs of all its rounds stay in memory")
 _SWITCHED_OFF = regex.compile(r"\s*#\s*(with\s+)?@?torch\.(no_grad|inference_mode|set_grad_enabled)\(")
 
@@ -162,7 +164,9 @@ def _cost(project: Project, found: InferenceLoop) -> Cost | None:
         return _FEW
     if chains_graphs(project, found.module, found):
         return _CHAIN
-    return _HEAD if ends_in_layers(project, found.module, _run(found)) else None
+    if ends_in_layers(project, found.module, _run(found)):
+        return _HEAD
+    return _PART if forward_disables(project, found.module, found.forward) else None
 
 
 def _is_given_few(project: Project, found: InferenceLoop) -> bool:
