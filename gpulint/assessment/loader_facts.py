@@ -86,8 +86,9 @@ def starts_longer_than_it_loads(subject: Subject) -> bool:
 
 def only_transforms(subject: Subject) -> bool:
     """Return whether nothing is seen to be done for a sample but transforms, as of arrays that the data set holds in
-    memory, perhaps of rows that a loop picks: more rows take as much longer to send as to pick. Readers thanked for 2 of 32 findings on samples in memory, and 6 were wrong: workers, to which each sample
-    has to be sent, made the loading slower (benchmarks/verdicts/usefulness). Sets of small images take seconds."""
+    memory, perhaps of rows that a loop picks: more rows take longer to send as well. Readers thanked for 2 of 32
+    findings on samples in memory, and 6 were wrong: workers, to which each sample has to be sent, made the loading
+    slower (benchmarks/verdicts/usefulness). Sets of small images take seconds."""
     loader = subject.cost.loader if subject.cost is not None else None
     if loader is None:
         return False

@@ -22,7 +22,7 @@ from gpulint.workload.main_guards import fails_outside_guard, would_run_again
 from gpulint.workload.opened_early import opened_early
 from gpulint.workload.persistent_workers import against_persistence
 from gpulint.workload.refreshed_data import changes_within_pass
-from gpulint.workload.restarted_loaders import is_started_anew
+from gpulint.workload.restarted_loaders import is_started_anew, serves_one_batch
 from gpulint.workload.sample_effects import steers_itself
 from gpulint.workload.sampler_states import followed_sampler
 from gpulint.workload.samples_with_gradients import have_gradients
@@ -80,6 +80,8 @@ def _stays(project: Project, loader: Loader) -> str:
 def advice(project: Project, loader: Loader) -> str:
     """Return what to do, with what workers of the loader need first."""
     of = f" of `{loader.variable}`" if loader.variable else ""
+    if serves_one_batch(project, loader):
+        return f"draw each batch{of} by a batch sampler of one loader that lasts, then set `num_workers=`"
     if is_started_anew(project, loader):
         return f"draw the batches{of} from one iterator that starts again when it ends, then set `num_workers=`"
     if part := spawned_part(project, loader.call):
