@@ -156,7 +156,7 @@ def _stated(project: Project, payload: SingleProcess) -> str | Declined | None:
     loaders beside it do; None if there is none."""
     own = option(project, payload.loader)
     if own is not None or payload.workers is not None:
-        return own
+        return own or _raised_beside(project, payload)
     if (setting := setting_of_siblings(project, payload.loader)) is None:
         return None
     assert isinstance(setting.node, ast.expr)
@@ -164,6 +164,18 @@ def _stated(project: Project, payload: SingleProcess) -> str | Declined | None:
     if any(not value.value for value in project.fact(Constants).of(setting.module, setting.node).values):
         return Declined(f"the loaders beside it get `{text}`, which may be 0: pass that here too, and raise it")
     return text
+
+
+def _raised_beside(project: Project, payload: SingleProcess) -> str | None:
+    """Return the setting that a loader beside this one gets its workers from, if its fix raises what is 0 so far:
+    whoever sets 0 there wants no workers here either."""
+    if (setting := setting_of_siblings(project, payload.loader)) is None:
+        return None
+    assert isinstance(setting.node, ast.expr)
+    beside = _beside(project, payload)
+    giving = next((one for one in beside if setting.node in own_arguments(one.loader)), None)
+    is_raised = giving is not None and isinstance(_change(project, giving), WorkerChange)
+    return ast.unparse(setting.node) if is_raised else None
 
 
 def _may_not_last(project: Project, loader: Loader) -> bool:
