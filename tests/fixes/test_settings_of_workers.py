@@ -129,3 +129,24 @@ def test_a_loader_without_workers_gets_those_of_the_option_that_is_raised_for_an
     joined = " ".join(made.text("train.py").split())
     assert f"{VALIDATES}, num_workers={number})" in joined
     assert ("default=4" in joined) is (first == "args.workers")
+
+
+@pytest.mark.parametrize(
+    ("commands", "line"),
+    [
+        (["python train.py --workers 0"], 1),
+        (["torchrun \\", "  src/other.py", "", "python -u train.py \\", "  --lr 1 \\", "  --workers=0"], 6),
+        (["python train.py --workers 0", "python train.py --lr 1"], 0),
+        (["python train.py --workers 4"], 0),
+        (["python pretrain.py --workers 0"], 0),
+        (["The program train.py knows --workers 0."], 0),
+    ],
+)
+def test_a_documented_command_that_passes_0_has_to_change_as_well(job: MakeJob, commands: list[str], line: int) -> None:
+    program = OPTION.replace("DEFAULT", "0").replace("FIRST", "args.workers")
+    made = job({"train.py": program, "README.md": "\n".join(commands) + "\n"})
+    (found,) = [one for one in made.scan("GPU303") if one.finding.span.line == 18]
+    assert isinstance(found.fix, Fix)
+    said = f"README.md:{line} passes 0, which has to change as well"
+    assert (said in found.fix.description) is bool(line)
+    assert [one.span.line for one in found.finding.related if one.path.name == "README.md"] == ([line] if line else [])
