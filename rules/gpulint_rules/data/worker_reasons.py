@@ -53,7 +53,8 @@ _SETTING = regex.compile(r"\s*[\w.\"']*workers[\"']?\s*[=:]", re.IGNORECASE)
 _NAMED = regex.compile(r"\bnum_?workers[\"'`]*\s*(=|:|is|to|of|at)+\s*[\"'`]*0(?![\w.])", re.IGNORECASE)
 _IF = regex.compile(r"\b(if|when|in case|try|consider)\b", re.IGNORECASE)
 """Words of advice for machines on which something goes wrong."""
-_DEBUGS = regex.compile(r"debug", re.IGNORECASE)
+_ELSEWHERE = regex.compile(r"debug|windows", re.IGNORECASE)
+"""What others may pass 0 for; a program for Windows alone has low impact."""
 _RAISES = regex.compile(r"todo|increase|raise|adjust|tune|change|faster", re.IGNORECASE)
 
 
@@ -135,7 +136,7 @@ def _describes(call: ast.Call) -> bool:
     text = _description(call)
     if _IF.search(text) or not (_ZERO.search(text) or _OWN_PROCESS.search(text)):
         return False
-    return reasons.says_why(text) or (reasons.names_trouble(text) and _DEBUGS.search(text) is None)
+    return reasons.says_why(text) or (reasons.names_trouble(text) and _ELSEWHERE.search(text) is None)
 
 
 def _description(call: ast.Call) -> str:
