@@ -245,7 +245,7 @@ def _usual(kind: str) -> int:
     return int(figure("assumed", "volumes" if kind == "volume" else "batch"))
 
 
-_ARRAYS = frozenset({"file", "compute", "loop"})
+_ARRAYS = frozenset({"file", "compute", "loop", "collect"})
 """Work for samples that are read as arrays."""
 
 

@@ -242,7 +242,9 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance(
         "workers start in the time of an epoch", TO_LOW, loader_facts.starts_longer_than_it_loads, kinds=_IN_PROCESS
     ),
-    Circumstance("samples in memory, only transformed", TO_LOW, loader_facts.only_transforms, kinds=_IN_PROCESS),
+    Circumstance(
+        "samples in memory, only picked or transformed", TO_LOW, loader_facts.only_transforms, kinds=_IN_PROCESS
+    ),
     Circumstance("its samples move one by one", TO_LOW, loader_facts.moves_one_by_one, kinds=_COPIES),
     Circumstance("one or two batches hold all samples", TO_LOW, worker_facts.makes_one_batch, kinds=_OF_LOADER),
     Circumstance("a few batches hold all samples", TO_LOW, worker_facts.has_short_passes, kinds=_IN_PROCESS),

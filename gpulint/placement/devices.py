@@ -27,6 +27,9 @@ _DTYPE_NAME = regex.compile(r"dtype|precision", re.IGNORECASE)
 _GPU_NAME = regex.compile(
     r"(^|_)(cuda|gpu|rank|local_rank|device_id|gpu_id|device_index|current_device)(_|$)|^gpu", re.IGNORECASE
 )
+_TAKES_CUDA = frozenset({"torch"})
+_TAKES_GPU = frozenset({"paddle", "tensorflow", "jax", "mxnet", "mindspore", "oneflow"})
+"""Packages that call a GPU ``gpu``."""
 
 
 class Device(enum.Enum):
@@ -66,6 +69,10 @@ class Devices:
     def _classify(self, ref: NodeRef) -> set[Device]:
         node = ref.node
         match node:
+            case ast.Constant(value=str(text)) | ast.JoinedStr(values=[ast.Constant(value=str(text)), *_]) if (
+                ref.module.packages & _TAKES_CUDA and not ref.module.packages & _TAKES_GPU and _head(text) == "gpu"
+            ):
+                return {Device.OTHER}  # PyTorch has no such device, and raises an error
             case ast.Constant(value=str(text)):
                 return {_named(text)}
             case ast.Constant(value=bool() | None):
@@ -96,6 +103,8 @@ class Devices:
         if names & {"torch.device"}:
             argument = node.args[0] if node.args else None
             return set(self.of(ref.module, argument)) if argument is not None else {Device.UNKNOWN}
+        if isinstance(node.func, ast.Name) and node.func.id == "str" and len(node.args) == 1:
+            return set(self.of(ref.module, node.args[0]))
         if any(name.startswith("torch.cuda.") for name in names):
             return {Device.CUDA}
         if any("xla" in name or "hpu" in name for name in names):
@@ -124,8 +133,13 @@ class Devices:
         return self.is_dtype(module, call.args[0])
 
 
+def _head(text: str) -> str:
+    """Return the kind of a device (``cuda`` of ``cuda:1``)."""
+    return text.split(":", 1)[0].strip().lower()
+
+
 def _named(text: str) -> Device:
-    head = text.split(":", 1)[0].strip().lower()
+    head = _head(text)
     if head in ("cuda", "gpu"):
         return Device.CUDA
     if head in ("cpu", "xpu"):

@@ -14,6 +14,7 @@ from gpulint.counting import counted
 from gpulint.edits import disjoint
 from gpulint.finding import Finding
 from gpulint.fix import TOGETHER, Declined, Fix, Safety, changes
+from gpulint.impact_causes import SET_TOO
 from gpulint.records import dataclass, field
 from gpulint.report import Result
 
@@ -253,11 +254,12 @@ def _causes(
     return [Cause(tuple(group), tuple(sorted(copies.get(group[0].finding.path, ())))) for group in groups.values()]
 
 
-def _strength(result: Result) -> tuple[int, float]:
-    """The place of one cause that costs most comes first, as far as shares of the GPUs' time tell."""
+def _strength(result: Result) -> tuple[int, float, bool]:
+    """The place of one cause that costs most comes first, as far as shares of the GPUs' time tell; of equals, one that
+    no documented command sets besides."""
     impact = result.finding.impact
     share = impact.gpu_share[1] if impact.gpu_share is not None else 0.0
-    return -impact.level, -share
+    return -impact.level, -share, any(place.message == SET_TOO for place in result.finding.related)
 
 
 def _cause(found: Finding) -> object:

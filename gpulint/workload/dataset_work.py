@@ -59,6 +59,8 @@ _STACKS = frozenset(
     ).split()
 )
 """What collate functions call that only put samples together."""
+ARRANGES = CHEAP | _STACKS
+"""Functions that take little time for each of the values that they put together."""
 _MAX_HELPERS = 2
 """How many calls deep a collate function is looked at."""
 
@@ -107,7 +109,7 @@ def _arranges(project: Project, function: NodeRef, helpers: int, loops: int = 0)
     if not isinstance(function.node, (*FUNCTIONS, ast.Lambda)):
         return False
     for part in walk(function.node):
-        if isinstance(part, ast.Call) and last_name(part.func) not in CHEAP | _STACKS:
+        if isinstance(part, ast.Call) and last_name(part.func) not in ARRANGES:
             around = loops + loops_around(function, part)
             if around <= 1 and draws(project, function.module, part):
                 continue

@@ -25,6 +25,8 @@ _IF = regex.compile(r"\b(?:if|when|in case|try)\b", re.IGNORECASE)
 """Words of advice for machines on which something goes wrong."""
 _COMMAND = regex.compile(r"\s--?[a-z][^\n]{0,300}\s--?[a-z]", re.IGNORECASE)
 """A line with several options; the names of its files give no reasons."""
+_STARTS = regex.compile(r"\b(?:python[\d.]*|torchrun|accelerate|deepspeed|srun|ipython)\b")
+"""Commands that start programs."""
 _FILES = frozenset({".yaml", ".yml", ".toml", ".ini", ".cfg", ".conf"})
 _SET = regex.compile(r"[\s-]*(?:num[_-]?|n[_-]?|\w*loader_num_)?workers[\"']?\s*[:=]\s*(?:0\s*#(.*)|\d)", re.IGNORECASE)
 _HELD = regex.compile(r"\bram\b|in[- ]memory|pre-?load", re.IGNORECASE)
@@ -94,6 +96,42 @@ def _option_in(project: Project, folder: Path, option: str) -> str:
             if passed.search(line):
                 return f"{(folder / name).relative_to(project.root).as_posix()}:{number}"
     return ""
+
+
+@query
+def documented_zero(project: Project, program: Path, option: str) -> tuple[Path, int] | None:
+    """Return the file and the line in a folder above a program that passes 0 for an option, if all commands there that
+    start the program do; None if there is none, or one leaves the default in force."""
+    passed = re.compile(rf"--{re.escape(option).replace('_', '[-_]')}[ =]\s{{0,9}}(\d{{1,9}})(?![\w.])")
+    found = list[tuple[Path, int]]()
+    for folder in program.parents:
+        for name, text in _texts(project, folder):
+            for start, lines in _commands(text, program.name):
+                given = ((start + at, match) for at, line in enumerate(lines) if (match := passed.search(line)))
+                number, match = next(given, (0, None))
+                if match is None or int(match[1]):
+                    return None
+                found.append((folder / name, number))
+        if folder == project.root:
+            break
+    return found[0] if found else None
+
+
+def _commands(text: str, program: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the commands of a text that start a program: the number of the first line, and the lines."""
+    lines = text.splitlines()
+    for number, line in enumerate(lines, 1):
+        if program not in line or _STARTS.search(line) is None or not _is_named(line, program):
+            continue
+        end = number
+        while end < len(lines) and lines[end - 1].rstrip().endswith("\\"):
+            end += 1
+        yield number, lines[number - 1 : end]
+
+
+def _is_named(line: str, program: str) -> bool:
+    """Return whether a word of a line is a program, perhaps in a folder."""
+    return any(word.strip("`$\"'").rpartition("/")[2] == program for word in line.split())
 
 
 def _texts(project: Project, folder: Path) -> Iterator[tuple[str, str]]:

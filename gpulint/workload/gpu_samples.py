@@ -91,12 +91,40 @@ def _moving_calls(project: Project, function: NodeRef, helpers: int) -> Iterator
         given = [*call.args, *(keyword.value for keyword in call.keywords)]
         if any(_is_of_tensor(function, value) or last_name(value) in parameters for value in given if _is_name(value)):
             continue  # on the device of what it gets, or on one that callers may leave out
-        if _is_of_gpu(project, function.module, call):
+        if _is_of_gpu(project, function.module, call) or _is_of_placed(project, function, call):
             yield call
             continue
         called = project.fact(Resolver).callees(function.module, call) if helpers else ()
         if any(isinstance(one.node, FUNCTIONS) and _moves(project, one, helpers - 1) for one in called):
             yield call
+
+
+def _is_of_placed(project: Project, function: NodeRef, call: ast.Call) -> bool:
+    """Return whether a call runs an object from outside the function that computes on a GPU, or a method of it:
+    ``self.reader.readtext(image)`` after ``self.reader = easyocr.Reader(["en"])``, ``segmenter(image)``."""
+    kept = [call.func] if _is_outside(function, call.func) else []
+    if isinstance(call.func, ast.Attribute) and _is_outside(function, call.func.value):
+        kept.append(call.func.value)
+    return any(
+        isinstance(ref.node, ast.Call) and not ref.path and _is_of_gpu(project, ref.module, ref.node)
+        for value in kept
+        for ref in project.fact(Resolver).points_to(function.module, value)
+    )
+
+
+def _is_outside(function: NodeRef, value: ast.expr) -> bool:
+    """Return whether a value is an attribute of the object, or a variable that the function does not set."""
+    match value:
+        case ast.Attribute(value=ast.Name(id="self")):
+            return True
+        case ast.Name(id=name):
+            return not any(
+                getattr(part, "arg", None) == name
+                if isinstance(part, ast.arg)
+                else isinstance(part, ast.Name) and part.id == name and isinstance(part.ctx, ast.Store)
+                for part in walk(function.node)
+            )
+    return False
 
 
 def _is_name(value: ast.expr) -> bool:

@@ -21,11 +21,12 @@ from gpulint.training.guards import Guards
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.sample_draws import Readers
 from gpulint.workload.conversions import only_cuts
+from gpulint.workload.dataset_work import ARRANGES
 from gpulint.workload.kept_samples import keeps_on_disk, keeps_results
 from gpulint.workload.loaded_sets import loaded_parts
 from gpulint.workload.sample_preprocessing import IMAGES, RESAMPLES, TOKENISES, VIDEO, VOLUMES, SamplePreprocessing
 from gpulint.workload.stored_arrays import reads_stored
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
+from gpulint.workspace.module_index import COMPREHENSIONS, FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -63,6 +64,7 @@ KINDS = {
     "tokens": "tokenisation",
     "transform": "transforms",
     "loop": "Python loops",
+    "collect": "rows collected in a loop",
 }
 """Kinds of work for a sample, in words; what takes longest comes first."""
 _OF_STEP = {
@@ -222,8 +224,7 @@ class ItemWorks:
                 and not is_kept_out(self._project, ref.module, part, given)
             ]
             found |= {kind for call in calls for kind in self._of_call(ref.module, call)}
-            if any(map(_is_loop, walk(ref.node))):
-                found.add("loop")
+            found |= {"collect" if _only_collects(part) else "loop" for part in inside if _is_loop(part)}
             if depth < MAX_CALLS:
                 resolver = self._project.fact(Resolver)
                 called = [callee for call in calls for callee in resolver.callees(ref.module, call)]
@@ -300,3 +301,18 @@ def _is_loop(node: ast.AST) -> bool:
         searched = node.generators[0]
         return bool(searched.ifs) and bool(_OF_ITSELF.match(ast.unparse(searched.iter)))
     return False
+
+
+def _only_collects(loop: ast.AST) -> bool:
+    """Return whether a loop only looks values up and collects them (``rows.append(self.table[index].view(-1))``): it
+    computes nothing of them, and has no loop inside."""
+    if not isinstance(loop, ast.For):
+        return False
+    parts = [part for statement in loop.body for part in walk(statement)]
+    indices = {inner for part in parts if isinstance(part, ast.Subscript) for inner in walk(part.slice)}
+    return not any(
+        isinstance(part, (*LOOPS, *COMPREHENSIONS))
+        or (isinstance(part, ast.Call) and last_name(part.func) not in ARRANGES)
+        or (isinstance(part, ast.BinOp | ast.AugAssign) and part not in indices)
+        for part in parts
+    )

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpulint.documents.call_syntax import keyword_value
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.query import query
+from gpulint.semantic.points_to import Resolver
 from gpulint.training.bounded_loops import is_restarted
+from gpulint.training.loader_flow import LoaderFlow
+from gpulint.training.loop_contexts import LoopContexts
+from gpulint.training.loop_roles import Role
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -18,4 +26,71 @@ def is_started_anew(project: Project, loader: Loader) -> bool:
     """Return whether each round of a loop starts the loader again, and leaves it after some batches: workers would be
     restarted as often, and what they prefetched thrown away."""
     reads = project.fact(BatchFlow).of_loader(loader.module, loader.node)
-    return bool(reads) and all(is_restarted(project, read.where) for read in reads)
+    if bool(reads) and all(is_restarted(project, read.where) for read in reads):
+        return True
+    return serves_one_batch(project, loader)
+
+
+@query
+def serves_one_batch(project: Project, loader: Loader) -> bool:
+    """Return whether each round of a loop makes the loader and takes the first batch of it (``images, labels =
+    next(iter(make_task()))``), such as that of a task with a few classes. A round may pass over it where that is the
+    one batch that it has, and what evaluates elsewhere."""
+    rounds = [loop for site in _sites(project, loader) if (loop := _loop_around(*site)) is not None]
+    if not rounds:
+        return False
+    if not any(_takes_first(project, loader, loop) for loop in rounds):
+        return False
+    holds_all = _draws_picks(loader)
+    draws = (read.where for read in project.fact(BatchFlow).of_loader(loader.module, loader.node))
+    return all(
+        holds_all
+        if _loop_around(draw.module, draw.node) in rounds
+        else project.fact(LoopContexts).role(draw.module, draw.node) is not Role.STEP
+        for draw in draws
+        if isinstance(draw.node, LOOPS)
+    )
+
+
+def _draws_picks(loader: Loader) -> bool:
+    """Return whether the size of a batch is counted like the samples that are picked for it: ``DataLoader(data,
+    batch_size=classes * shots, sampler=SubsetRandomSampler(picks))``."""
+    size = keyword_value(loader.node, "batch_size")
+    counted = isinstance(size, ast.BinOp) and isinstance(size.op, ast.Mult)
+    return counted and keyword_value(loader.node, "sampler") is not None
+
+
+def _sites(project: Project, loader: Loader) -> Iterator[tuple[ModuleIndex, ast.AST]]:
+    """Yield the place that makes a loader if a loop is around it, else the calls of its function."""
+    module = loader.module
+    function = module.function(loader.node)
+    if _loop_around(module, loader.node) is not None or function is None:
+        yield module, loader.node
+        return
+    for site in project.fact(Resolver).call_sites(module, function):
+        yield site.module, site.node
+
+
+def _loop_around(module: ModuleIndex, node: ast.AST) -> NodeRef | None:
+    """Return the innermost loop around a node in its function."""
+    up = next((one for one in module.syntax.ancestors(node) if isinstance(one, (*LOOPS, *FUNCTIONS))), None)
+    return NodeRef(module, up) if isinstance(up, LOOPS) else None
+
+
+def _is_in(draw: NodeRef, loop: NodeRef) -> bool:
+    return draw.module is loop.module and loop.node in draw.module.syntax.ancestors(draw.node)
+
+
+def _takes_first(project: Project, loader: Loader, loop: NodeRef) -> bool:
+    """Return whether a loop takes the first batch of a loader: ``next(iter(loader))``."""
+    module, flow = loop.module, project.fact(LoaderFlow)
+    return any(
+        isinstance(call.func, ast.Name)
+        and isinstance(call.args[0], ast.Call)
+        and last_name(call.args[0].func) == "iter"
+        and len(call.args[0].args) == 1
+        and _is_in(NodeRef(module, call), loop)
+        and any(one.node is loader.node for one in flow.loaders_of(module, call.args[0].args[0]))
+        for call in module.calls_by_name.get("next", ())
+        if call.args
+    )

@@ -630,3 +630,28 @@ def test_samples_in_memory_that_are_only_transformed_gain_little(tmp_path: Path,
     )
     text = "from torchvision import transforms\n" + HEAD + data + TRAINING
     assert levels(tmp_path, {"net.py": "", "train.py": text}, "GPU303") == [level]
+
+
+@pytest.mark.parametrize(
+    ("body", "level"),
+    [
+        ("rows.append(self.values[at].view(-1))", "low"),
+        (
+            "row = self.values[at + 1]\n            if len(row.shape) > 1:\n                row = row.squeeze(0)\n            rows.append(row)",
+            "low",
+        ),
+        ("rows.append(self.values[at] * self.weights[at])", "high"),
+        ("rows.append(distort(self.values[at]))", "high"),
+        ("rows.append(torch.load(self.values[at]))", "high"),
+        ("for value in self.values[at]:\n                rows.append(float(value))", "high"),
+    ],
+)
+def test_rows_in_memory_that_a_loop_picks_gain_little(tmp_path: Path, body: str, level: str) -> None:
+    data = (
+        "class Tuples(Dataset):\n    def __init__(self, values, tuples):\n"
+        "        self.values, self.tuples = values, tuples\n\n    def __getitem__(self, index):\n"
+        "        rows = []\n        for at in self.tuples[index]:\n"
+        f"            {body}\n        return rows, 0\n\n\n"
+        "loader = DataLoader(Tuples(values, tuples), batch_size=512)\n"
+    )
+    assert levels(tmp_path, {"net.py": "", "train.py": HEAD + data + TRAINING}, "GPU303") == [level]

@@ -435,3 +435,25 @@ def test_a_cut_preview_holds_the_change_nearest_to_the_finding() -> None:
     last = _previewed(source, Span(98, 1, 98, 5), *changes)
     assert last[-2:] == ["98- line 98", "+ LINE 98"] and last[0].endswith("above")
     assert _previewed(source, Span(98, 1, 98, 5), *changes[:8])[0] == "2- line 2", "short ones are whole"
+
+
+@pytest.mark.parametrize(("readme", "leads"), [("python first.py --workers 0\n", "second"), ("", "first")])
+def test_a_program_that_a_documented_command_sets_up_differently_does_not_lead(
+    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch, readme: str, leads: str
+) -> None:
+    text = (
+        "import argparse\nfrom PIL import Image\nfrom torch.utils.data import DataLoader, Dataset\n\n\n"
+        "class Images(Dataset):\n    def __getitem__(self, index):\n"
+        "        return self.transform(Image.open(self.paths[index]))\n\n\n"
+        "parser = argparse.ArgumentParser()\nparser.add_argument('--workers', type=int, default=0)\n"
+        "args = parser.parse_args()\n{0} = DataLoader(Images(), batch_size=64, num_workers=args.workers)\n"
+        "model = Net().cuda()\nfor epoch in range(90):\n    for x in {0}:\n"
+        "        model(x.cuda()).mean().backward()\n        optimizer.step()\n"
+    )
+    for name in ("first", "second"):
+        (tmp_path / f"{name}.py").write_text(text.format(name))
+    (tmp_path / "README.md").write_text(readme)
+    monkeypatch.chdir(tmp_path)
+    main(("scan", "--no-cache", "--select", "GPU303", "."))
+    out = capsys.readouterr().out
+    assert f"--> {leads}.py" in out and "1 more place" in out

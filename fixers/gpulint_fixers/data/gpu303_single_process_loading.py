@@ -40,7 +40,7 @@ from gpulint_fixers.loading.repeated_draws import repeats_draws, repeats_draws_o
 from gpulint_fixers.loading.sendable_collates import sendable_collate, with_collate
 from gpulint_fixers.loading.setting_loaders import obstacle_of_setting, setting_may_draw
 from gpulint_fixers.loading.shared_defaults import sharing, told_of_callers
-from gpulint_fixers.loading.worker_changes import WorkerChange, together
+from gpulint_fixers.loading.worker_changes import WorkerChange, passed_too, together
 from gpulint_fixers.loading.worker_obstacles import SENT_BY_TRAINER, not_started, obstacle
 from gpulint_fixers.loading.workers import USUAL, worker_count
 
@@ -73,6 +73,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     made = _change(project, payload)
     if isinstance(made, Declined):
         return made
+    made = made._replace(notes=(*made.notes, *passed_too(finding, project)))
     beside = [_change(project, other) for other in _beside(project, payload)]
     return together([made, *(one for one in beside if isinstance(one, WorkerChange))])
 
@@ -156,7 +157,7 @@ def _stated(project: Project, payload: SingleProcess) -> str | Declined | None:
     loaders beside it do; None if there is none."""
     own = option(project, payload.loader)
     if own is not None or payload.workers is not None:
-        return own
+        return own or _raised_beside(project, payload)
     if (setting := setting_of_siblings(project, payload.loader)) is None:
         return None
     assert isinstance(setting.node, ast.expr)
@@ -164,6 +165,18 @@ def _stated(project: Project, payload: SingleProcess) -> str | Declined | None:
     if any(not value.value for value in project.fact(Constants).of(setting.module, setting.node).values):
         return Declined(f"the loaders beside it get `{text}`, which may be 0: pass that here too, and raise it")
     return text
+
+
+def _raised_beside(project: Project, payload: SingleProcess) -> str | None:
+    """Return the setting that a loader beside this one gets its workers from, if its fix raises what is 0 so far:
+    whoever sets 0 there wants no workers here either."""
+    if (setting := setting_of_siblings(project, payload.loader)) is None:
+        return None
+    assert isinstance(setting.node, ast.expr)
+    beside = _beside(project, payload)
+    giving = next((one for one in beside if setting.node in own_arguments(one.loader)), None)
+    is_raised = giving is not None and isinstance(_change(project, giving), WorkerChange)
+    return ast.unparse(setting.node) if is_raised else None
 
 
 def _may_not_last(project: Project, loader: Loader) -> bool:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
+from gpulint.finding import Finding
 from gpulint.fix import Edit, Fix, Safety
+from gpulint.impact_causes import SET_TOO
+from gpulint.project import Project
 from gpulint_fixers.loading.random_order import OTHER_ORDER
 
 
@@ -33,3 +37,11 @@ def together(changes: list[WorkerChange]) -> Fix:
     notes = "".join(dict.fromkeys(note for one in changes for note in one.notes))
     edits = tuple(dict.fromkeys(edit for one in changes for edit in one.edits))
     return Fix(f"load with workers ({changes[0].why}){which}{notes}", Safety.UNSAFE, edits)
+
+
+def passed_too(finding: Finding, project: Project) -> Iterator[str]:
+    """Yield what has to change besides the default of an option: a documented command that passes 0."""
+    for place in finding.related:
+        if place.message == SET_TOO:
+            where = f"{place.path.relative_to(project.root).as_posix()}:{place.span.line}"
+            yield f"; {where} passes 0, which has to change as well"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 
 from gpulint.finding import Place
+from gpulint.impact_causes import SET_TOO
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.programs.process_cores import cores_per_process
 from gpulint.project import Project
 from gpulint.semantic.callers import callers
+from gpulint.source import Span
 from gpulint.training.loader_calls import Loader
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
@@ -16,13 +18,14 @@ from gpulint.training.one_item_loops import has_one_round
 from gpulint.transfers.shard_counts import most_workers
 from gpulint.values.constants import Value
 from gpulint.workload.changed_parts import parts_change_within_pass
+from gpulint.workload.documented_workers import documented_zero
 from gpulint.workload.gpu_samples import pinning_part
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.main_guards import fails_outside_guard, would_run_again
 from gpulint.workload.opened_early import opened_early
 from gpulint.workload.persistent_workers import against_persistence
 from gpulint.workload.refreshed_data import changes_within_pass
-from gpulint.workload.restarted_loaders import is_started_anew
+from gpulint.workload.restarted_loaders import is_started_anew, serves_one_batch
 from gpulint.workload.sample_effects import steers_itself
 from gpulint.workload.sampler_states import followed_sampler
 from gpulint.workload.samples_with_gradients import have_gradients
@@ -80,6 +83,8 @@ def _stays(project: Project, loader: Loader) -> str:
 def advice(project: Project, loader: Loader) -> str:
     """Return what to do, with what workers of the loader need first."""
     of = f" of `{loader.variable}`" if loader.variable else ""
+    if serves_one_batch(project, loader):
+        return f"draw each batch{of} by a batch sampler of one loader that lasts, then set `num_workers=`"
     if is_started_anew(project, loader):
         return f"draw the batches{of} from one iterator that starts again when it ends, then set `num_workers=`"
     if part := spawned_part(project, loader.call):
@@ -115,13 +120,20 @@ def said(default: list[Value], *, known: bool) -> str:
     return " by default" if default else " (num_workers is 0)" if known else ""
 
 
-def notes(default: list[Value]) -> tuple[Place, ...]:
+def notes(project: Project, default: list[Value], workers: tuple[NodeRef, ...]) -> tuple[Place, ...]:
     """Return the place that gives 0 workers to what could have another number: a command, a file of settings, or the
-    default."""
-    return tuple(
+    default, with the documented command that passes 0 as well."""
+    found = [
         Place(value.place.path, value.place.span, f"0 workers {_GIVEN.get(value.source, ('', 'by default'))[1]}")
         for value in _ordered(default)[:1]
-    )
+    ]
+    if not found or _ordered(default)[0].source in _GIVEN:
+        return tuple(found)
+    names = [last_name(ref.node) for ref in workers if isinstance(ref.node, ast.Attribute)]
+    passed = (documented_zero(project, found[0].path, name) for name in names)
+    if (at := next(filter(None, passed), None)) is not None:
+        found.append(Place(at[0], Span(at[1], 1, at[1], 1), SET_TOO))
+    return tuple(found)
 
 
 def _ordered(default: list[Value]) -> list[Value]:

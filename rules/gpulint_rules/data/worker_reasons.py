@@ -53,6 +53,8 @@ _SETTING = regex.compile(r"\s*[\w.\"']*workers[\"']?\s*[=:]", re.IGNORECASE)
 _NAMED = regex.compile(r"\bnum_?workers[\"'`]*\s*(=|:|is|to|of|at)+\s*[\"'`]*0(?![\w.])", re.IGNORECASE)
 _IF = regex.compile(r"\b(if|when|in case|try|consider)\b", re.IGNORECASE)
 """Words of advice for machines on which something goes wrong."""
+_ELSEWHERE = regex.compile(r"debug|windows", re.IGNORECASE)
+"""What others may pass 0 for; a program for Windows alone has low impact."""
 _RAISES = regex.compile(r"todo|increase|raise|adjust|tune|change|faster", re.IGNORECASE)
 
 
@@ -66,7 +68,7 @@ def is_explained(project: Project, loader: Loader, workers: tuple[NodeRef, ...])
         for ref in workers
         for one in project.fact(Constants).of(ref.module, ref.node).values
     ]
-    if any(_is_chosen(project, path, span) for path, span in numbers):
+    if any(_is_chosen(project, path, span) or _is_described(project, path, span) for path, span in numbers):
         return True
     places += numbers
     for path, span in dict.fromkeys(places):
@@ -97,19 +99,55 @@ def is_explained_where_declared(project: Project, at: Path, launch: Launch, flag
 
 
 def _declares_with_reason(project: Project, program: Path, flag: str) -> bool:
-    """Return whether a comment beside the declaration of an option in a program or a module that it imports says what
-    is wrong with workers."""
+    """Return whether a comment beside the declaration of an option in a program or a module that it imports, or its
+    description, says what is wrong with workers."""
     declared = (
-        (path, module.syntax.span(call))
+        (path, module.syntax.span(call), call)
         for path in (program, *sorted(project.imported(program)))
         if (module := project.module_at(path)) is not None
         for call in declaring_calls(module).get(flag.lstrip("-").replace("-", "_"), ())
     )
     return any(
-        reasons.is_explained(document, span, about=_WORKER, trouble=True)
-        for path, span in declared
+        reasons.is_explained(document, span, about=_WORKER, trouble=True) or _describes(call)
+        for path, span, call in declared
         if (document := project.document(path)) is not None
     )
+
+
+def _is_described(project: Project, path: Path, number: Span) -> bool:
+    """Return whether a number is the default of an option, or of a field, whose description says why it is 0."""
+    module = project.module_at(path)
+    return module is not None and any(
+        _describes(call)
+        for call in _described(module)
+        if (span := module.syntax.span(call)).cell == number.cell and span.line <= number.line <= span.end_line
+    )
+
+
+@query
+def _described(module: ModuleIndex) -> list[ast.Call]:
+    """Return the calls of a module with a description of a number of workers."""
+    return [call for call in module.calls if _description(call) and "worker" in ast.unparse(call).lower()]
+
+
+def _describes(call: ast.Call) -> bool:
+    """Return whether the description of an option says why there are no workers (``help="0 for stability"``), other
+    than for those who look for errors."""
+    text = _description(call)
+    if _IF.search(text) or not (_ZERO.search(text) or _OWN_PROCESS.search(text)):
+        return False
+    return reasons.says_why(text) or (reasons.names_trouble(text) and _ELSEWHERE.search(text) is None)
+
+
+def _description(call: ast.Call) -> str:
+    """Return ``help`` of a declaration, also in the metadata of a field (``metadata={"help": "..."}``)."""
+    given = [keyword.value for keyword in call.keywords if keyword.arg in ("help", "description")]
+    for keyword in call.keywords:
+        if keyword.arg == "metadata" and isinstance(keyword.value, ast.Dict):
+            pairs = zip(keyword.value.keys, keyword.value.values, strict=True)
+            given += [value for key, value in pairs if isinstance(key, ast.Constant) and key.value == "help"]
+    texts = (value.value for value in given if isinstance(value, ast.Constant))
+    return next((text for text in texts if isinstance(text, str)), "")
 
 
 def is_exception(project: Project, workers: NodeRef) -> bool:
