@@ -35,8 +35,6 @@ _SAME_EACH_TIME = regex.compile(
     r"|PILToTensor|Pad|PadIfNeeded|Resize|SmallestMaxSize|ToDtype|ToGray|ToImage|ToPILImage|ToTensor|ToTensorV2)$"
 )
 """Transforms that take no random numbers."""
-_CUTS = regex.compile(r"^torchvision\.transforms\.(\w+\.)*(CenterCrop|RandomCrop|Random(Horizontal|Vertical)Flip)$")
-"""Transforms that take next to no time for a tensor. Of nothing else could a batch be made after them alone."""
 _CHAINS = frozenset({"Compose", "Sequential"})
 _FUNCTION = "Lambda"
 """torchvision's transform that calls a function."""
@@ -51,11 +49,6 @@ def only_converts(project: Project, transform: NodeRef) -> bool:
 def draws_nothing(project: Project, transform: NodeRef) -> bool:
     """Return whether calling a transform, or each of those that a value may be, takes no random numbers."""
     return _is_one_of(project, transform, _SAME_EACH_TIME, _DEPTH)
-
-
-def only_cuts(project: Project, transform: NodeRef) -> bool:
-    """Return whether calling a transform, or each of those that a value may be, only cuts or flips a tensor."""
-    return _is_one_of(project, transform, _CUTS, _DEPTH)
 
 
 def _is_one_of(project: Project, transform: NodeRef, wanted: re.Pattern[str], depth: int) -> bool:

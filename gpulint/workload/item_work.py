@@ -20,7 +20,6 @@ from gpulint.training.call_values import is_kept_out
 from gpulint.training.guards import Guards
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.sample_draws import Readers
-from gpulint.workload.conversions import only_cuts
 from gpulint.workload.dataset_work import ARRANGES
 from gpulint.workload.kept_samples import keeps_on_disk, keeps_results
 from gpulint.workload.loaded_sets import loaded_parts
@@ -242,8 +241,7 @@ class ItemWorks:
         for kind, patterns in self._rows.calls.items() if not read else ():
             if matches(patterns, names) or (isinstance(call.func, ast.Name) and call.func.id in patterns):
                 yield kind
-        is_transform = call.args and _TRANSFORM.search(last_name(call.func))
-        if is_transform and not only_cuts(self._project, NodeRef(module, call.func)):
+        if call.args and _TRANSFORM.search(last_name(call.func)):
             yield "transform"
         if call.args and not names and self._reads_volume(module, call.func):
             yield "volume"
