@@ -293,7 +293,7 @@ from torch.utils.data import DataLoader
 from torchvision.datasets import ImageFolder
 
 def main():
-    loader = DataLoader(ImageFolder("train"), batch_size=64{order})
+    loader = DataLoader(ImageFolder("train", transform=augment), batch_size=64{order})
     for epoch in range({epochs}):
         for images, labels in loader:
             model(images.cuda()).mean().backward()

@@ -88,7 +88,7 @@ from torchvision.datasets import ImageFolder
 
 
 def make(args):
-    train = DataLoader(ImageFolder("train"), batch_size=64, {order}num_workers=args.workers)
+    train = DataLoader(ImageFolder("train", transform=augment), batch_size=64, {order}num_workers=args.workers)
     val = DataLoader(ImageFolder("val"), batch_size=64, num_workers=args.workers)
     return train, val
 
