@@ -88,7 +88,7 @@ def only_transforms(subject: Subject) -> bool:
     """Return whether nothing is seen to be done for a sample but transforms, as of arrays that the data set holds in
     memory, perhaps of rows that a loop picks: more rows take longer to send as well. Readers thanked for 2 of 32
     findings on samples in memory, and 6 were wrong: workers, to which each sample has to be sent, made the loading
-    slower (benchmarks/verdicts/usefulness). Sets of small images take seconds."""
+    slower (benchmarks/verdicts/usefulness). Sets of small images take seconds, and a volume milliseconds."""
     loader = subject.cost.loader if subject.cost is not None else None
     if loader is None:
         return False
@@ -97,7 +97,7 @@ def only_transforms(subject: Subject) -> bool:
     return (
         bool(work.kinds)
         and {"transform", "collect"}.issuperset(work.kinds)
-        and batch.kind != "small-image"
+        and batch.kind not in ("small-image", "volume")
         and not (collects and batch.kind == "text")  # of which it makes numbers
     )
 

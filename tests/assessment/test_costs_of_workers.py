@@ -632,6 +632,18 @@ def test_samples_in_memory_that_are_only_transformed_gain_little(tmp_path: Path,
     assert levels(tmp_path, {"net.py": "", "train.py": text}, "GPU303") == [level]
 
 
+@pytest.mark.parametrize(("name", "level"), [("volumes", "medium"), ("values", "low")])
+def test_transforms_of_volumes_in_memory_are_work(tmp_path: Path, name: str, level: str) -> None:
+    data = (
+        f"class Samples(Dataset):\n    def __init__(self, {name}, transform, voxels):\n"
+        f"        self.{name}, self.transform, self.voxels = {name}, transform, voxels\n\n"
+        f"    def __getitem__(self, index):\n        return self.transform(self.{name}[index][None, :, :, :]), 0\n\n\n"
+        f"loader = DataLoader(Samples({name}, augment, 64), batch_size=64)\n"
+    )
+    text = HEAD + (data if name == "volumes" else data.replace("voxels", "bins")) + TRAINING
+    assert levels(tmp_path, {"net.py": "", "train.py": text}, "GPU303") == [level]
+
+
 @pytest.mark.parametrize(
     ("body", "level"),
     [
