@@ -79,7 +79,7 @@ def fold_repeats(results: Sequence[Result], project: Project) -> list[Result]:
     for numbers in switches:
         _fold(found, numbers, original, project, f"{SAME_SWITCH} as")
     folded = {number for numbers in switches for number in numbers}
-    for numbers in _joined([*alike.values(), *copies, *commands.values(), *_in_copies(near, results, project)]):
+    for numbers in _joined([*alike.values(), *copies, *commands.values(), *_with_copies(near, results, project)]):
         largest = sorted(numbers, key=lambda number: (-sizes[_loop_of(results[number].finding)], number))
         if folded.isdisjoint(numbers):
             _fold(found, largest, original, project)
@@ -89,19 +89,21 @@ def fold_repeats(results: Sequence[Result], project: Project) -> list[Result]:
     return found
 
 
-def _in_copies(
+def _with_copies(
     near: dict[tuple[str, str], list[int]], results: Sequence[Result], project: Project
-) -> list[tuple[int, int]]:
-    """Return findings that are worth telling, each with one on the same line of a copy of its file."""
-    groups: list[tuple[int, int]] = []
+) -> list[list[int]]:
+    """Return findings that are worth telling, each with those on the same line of copies of its file."""
+    groups: dict[int, list[int]] = {}
     for number, result in enumerate(results):
         finding = result.finding
         if IS_COPY not in finding.impact.basis.split(", ") or (document := project.document(finding.path)) is None:
             continue
         own = _plain(document.cell_source(finding.span.cell).line(finding.span.line))
         first, key = original(project, finding.path), (finding.rule.code, own)
-        groups += ((one, number) for one in near.get(key, ())[:MAX_COMPARED] if results[one].finding.path == first)
-    return groups
+        for one in near.get(key, ())[:MAX_COMPARED]:
+            if results[one].finding.path == first:
+                groups.setdefault(one, [one]).append(number)
+    return [*groups.values()]
 
 
 def _switches(results: Sequence[Result]) -> list[list[int]]:

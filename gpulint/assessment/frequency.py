@@ -72,7 +72,7 @@ class Frequency:
         if self.around:
             passes = f", with one pass in {self.every:g} rounds" if self.stated else " of some passes"
             return f"every {name}{passes}"
-        several = name.replace("batch", "batche") + "s"
+        several = f"{name}{'es' if name.endswith('batch') else 's'}"
         return f"every {self.every:g} {several}" if self.stated else f"not in every {name}"
 
 

@@ -46,6 +46,10 @@ _SINGLES = regex.compile(r"float32|\.float\(\)|FloatTensor|torch\.float\b|transf
 
 MAX_CALLS = 2
 """Most functions that hand on what another one makes."""
+MAX_STEPS = 4
+"""Most assignments that a value is followed through."""
+MAX_BOUND = 8
+"""Most values of a variable that are looked at."""
 
 
 def gains_from_pinning(project: Project, transfer: Transfer) -> bool:
@@ -67,23 +71,27 @@ def is_handed_new(project: Project, transfer: Transfer) -> bool:
     labels))`` for ``images, labels = batch`` and ``images.to(device)``."""
     call = transfer.node
     moved = call.func.value if isinstance(call.func, ast.Attribute) else transfer.value
-    return isinstance(moved, ast.Name) and _is_handed(project, transfer.module, moved, (), MAX_CALLS)
+    return isinstance(moved, ast.Name) and _is_handed(project, transfer.module, moved, (), MAX_CALLS, MAX_STEPS)
 
 
-def _is_handed(project: Project, module: ModuleIndex, value: ast.expr, path: tuple[int, ...], calls: int) -> bool:
+def _is_handed(
+    project: Project, module: ModuleIndex, value: ast.expr, path: tuple[int, ...], calls: int, steps: int
+) -> bool:
     """Return whether a value, or the part ``path`` of it, is a new tensor that was made in a caller."""
     if isinstance(value, ast.Tuple) and path and path[0] < len(value.elts):
-        return _is_handed(project, module, value.elts[path[0]], path[1:], calls)
+        return _is_handed(project, module, value.elts[path[0]], path[1:], calls, steps)
     if not isinstance(value, ast.Name):
         made = isinstance(value, ast.BinOp) or (isinstance(value, ast.Call) and last_name(value.func) not in _CONVERTS)
         return not path and calls < MAX_CALLS and made and is_new(module, value)
     bound = reaching(module, module.scope(value).lookup(value.id), value)
-    return bool(bound) and all(_is_bound_new(project, module, one, path, calls) for one in bound)
+    return 0 < len(bound) <= MAX_BOUND and all(_is_bound_new(project, module, one, path, calls, steps) for one in bound)
 
 
-def _is_bound_new(project: Project, module: ModuleIndex, binding: Binding, path: tuple[int, ...], calls: int) -> bool:
+def _is_bound_new(
+    project: Project, module: ModuleIndex, binding: Binding, path: tuple[int, ...], calls: int, steps: int
+) -> bool:
     if binding.kind is BindingKind.ASSIGN and binding.value is not None:
-        return _is_handed(project, module, binding.value, (*binding.path, *path), calls)
+        return steps > 0 and _is_handed(project, module, binding.value, (*binding.path, *path), calls, steps - 1)
     function = module.function(binding.node)
     if not isinstance(binding.node, ast.arg) or not isinstance(function, FUNCTIONS) or not calls:
         return False
@@ -94,7 +102,7 @@ def _is_bound_new(project: Project, module: ModuleIndex, binding: Binding, path:
         if isinstance(site.node, ast.Call)
     ]
     return bool(given) and all(
-        one is not None and _is_handed(project, where, one, path, calls - 1) for where, one in given
+        one is not None and _is_handed(project, where, one, path, calls - 1, steps) for where, one in given
     )
 
 

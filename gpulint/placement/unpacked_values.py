@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _SIZES = frozenset({"size", "dim", "numel", "nelement"})
 """Methods of tensors that give numbers, wherever the tensor is."""
 _DEEPEST = 4
+_MOST_VALUES = 8
+"""Most values of a count that are looked at."""
 
 
 def unpacks_host(
@@ -138,6 +140,8 @@ def is_count(module: ModuleIndex, node: ast.expr, depth: int = _DEEPEST) -> bool
         case ast.Name(id=name):
             starts, added = with_sums(module, node, reaching(module, module.scope(node).lookup(name), node))
             values = [*added, *(bound_part(one) for one in starts if one.kind is BindingKind.ASSIGN)]
+            if len(values) > _MOST_VALUES:
+                return False
             known = 0 < len(starts) == len(values) - len(added)
             return known and all(value is not None and is_count(module, value, depth - 1) for value in values)
     return False

@@ -35,7 +35,7 @@ _SAME_EACH_TIME = regex.compile(
     r"|PILToTensor|Pad|PadIfNeeded|Resize|SmallestMaxSize|ToDtype|ToGray|ToImage|ToPILImage|ToTensor|ToTensorV2)$"
 )
 """Transforms that take no random numbers."""
-_CHAINS = frozenset({"Compose", "Sequential"})
+CHAINS = frozenset({"Compose", "Sequential"})
 _FUNCTION = "Lambda"
 """torchvision's transform that calls a function."""
 _DEPTH = 4
@@ -72,7 +72,7 @@ def _is_made_of(project: Project, made: NodeRef, wanted: re.Pattern[str], depth:
             if any(map(wanted.match, names)):
                 return True
             called = last_name(call.func)
-            if called in _CHAINS:
+            if called in CHAINS:
                 return _are_made_of(project, made.module, call, wanted, depth - 1)
             if called == _FUNCTION and call.args:
                 return _is_one_of(project, NodeRef(made.module, call.args[0]), wanted, depth - 1)

@@ -27,6 +27,8 @@ _COMMAND = regex.compile(r"\s--?[a-z][^\n]{0,300}\s--?[a-z]", re.IGNORECASE)
 """A line with several options; the names of its files give no reasons."""
 _STARTS = regex.compile(r"\b(?:python[\d.]*|torchrun|accelerate|deepspeed|srun|ipython)\b")
 """Commands that start programs."""
+_MAX_LINES = 50
+"""Most lines of a command that backslashes continue."""
 _FILES = frozenset({".yaml", ".yml", ".toml", ".ini", ".cfg", ".conf"})
 _SET = regex.compile(r"[\s-]*(?:num[_-]?|n[_-]?|\w*loader_num_)?workers[\"']?\s*[:=]\s*(?:0\s*#(.*)|\d)", re.IGNORECASE)
 _HELD = regex.compile(r"\bram\b|in[- ]memory|pre-?load", re.IGNORECASE)
@@ -123,8 +125,8 @@ def _commands(text: str, program: str) -> Iterator[tuple[int, list[str]]]:
     for number, line in enumerate(lines, 1):
         if program not in line or _STARTS.search(line) is None or not _is_named(line, program):
             continue
-        end = number
-        while end < len(lines) and lines[end - 1].rstrip().endswith("\\"):
+        end, last = number, min(len(lines), number + _MAX_LINES)
+        while end < last and lines[end - 1].rstrip().endswith("\\"):
             end += 1
         yield number, lines[number - 1 : end]
 

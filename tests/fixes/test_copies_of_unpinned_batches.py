@@ -181,3 +181,30 @@ def test_a_fix_that_swaps_a_conversion_says_so(job: MakeJob) -> None:
     first, _, second = fix.description.partition(", and ")
     assert first == "pin the loader's batches in host memory, copy them without blocking the host"
     assert second.startswith("convert the batch on the GPU")
+
+
+def test_variables_that_are_set_to_each_other_are_followed_to_an_end(job: MakeJob) -> None:
+    program = """\
+import torch
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+
+loader = DataLoader(datasets.ImageFolder("d", transforms.ToTensor()), batch_size=64, num_workers=4, pin_memory=True)
+model = torch.nn.Linear(3, 3).cuda()
+
+
+def step(first, second):
+    for _ in range(3):
+        first = second
+        second = first
+        first = first.to("cuda")
+        model(first).mean().backward()
+        optimizer.step()
+
+
+for images, others in loader:
+    step(torch.cat([images, others]), torch.cat([others, images]))
+    others = others.cuda()
+"""
+    found = job({"train.py": program}).scan("GPU302")
+    assert 20 in [one.finding.span.line for one in found]

@@ -15,7 +15,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.values.constants import Constants
 from gpulint.workload.changed_parts import makers_of
-from gpulint.workload.conversions import draws_nothing
+from gpulint.workload.conversions import CHAINS, draws_nothing
 from gpulint.workload.dataset_work import parts_of
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 from gpulint_fixers.loading.loader_lifetimes import serves_one_pass
@@ -36,7 +36,6 @@ _STORED = regex.compile(r"torchvision\.datasets\.(?!(\w+\.)*FakeData$)")
 """Data sets whose samples are files, but for their transforms."""
 _PLACES = frozenset({"root", "train", "split", "download"})
 """Arguments of these that say which files."""
-_CHAINS = frozenset({"Compose", "Sequential"})
 _MAX_WRAPPED = 3
 _HELPERS = 2
 
@@ -156,7 +155,7 @@ def _is_transform(project: Project, module: ModuleIndex, called: ast.expr) -> bo
     made = [
         name for ref in refs if isinstance(ref.node, ast.Call) for name in resolver.call_names(ref.module, ref.node)
     ]
-    return any(_DRAWS.search(last) or last in _CHAINS for last in (name.rpartition(".")[2] for name in made))
+    return any(_DRAWS.search(last) or last in CHAINS for last in (name.rpartition(".")[2] for name in made))
 
 
 def _spelled(called: ast.expr) -> Iterator[str]:

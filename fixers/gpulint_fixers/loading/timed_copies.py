@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import islice
 
 from gpulint.documents.python import walk
 from gpulint.placement.device_transfers import Transfer
@@ -13,6 +14,8 @@ TIMED = "the program keeps the time that the copy is part of: without the wait, 
 _CLOCKS = frozenset(
     "time time_ns perf_counter perf_counter_ns monotonic monotonic_ns process_time default_timer now".split()
 )
+_MOST_TIMES = 8
+"""Most times around one copy that are looked at."""
 _KEEPS = frozenset({"append", "extend", "insert", "add"})
 _WAITS = frozenset("item cpu numpy tolist synchronize float int print asnumpy".split())
 """Calls that wait for the copy themselves, so that the time holds it as before."""
@@ -33,10 +36,11 @@ def is_timed(transfer: Transfer) -> bool:
         match part:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call) if _is_clock(call):
                 read.setdefault(name, []).append(part.lineno)
-    for difference, began, ended in _differences(scope, read) if read else ():
-        if began < own and end < ended and _is_kept(module, scope, difference) and not _waits(scope, end, ended):
-            return True
-    return False
+    around = (one for one in _differences(scope, read) if one[1] < own and end < one[2]) if read else iter(())
+    return any(
+        _is_kept(module, scope, difference) and not _waits(scope, end, ended)
+        for difference, _, ended in islice(around, _MOST_TIMES)
+    )
 
 
 def _differences(scope: ast.AST, read: dict[str, list[int]]) -> Iterator[tuple[ast.BinOp, int, int]]:
