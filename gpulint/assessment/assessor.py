@@ -68,8 +68,6 @@ def assess(finding: Finding, project: Project) -> Impact:
         short = _short_job(subject, cost, often, gpus) if level is Level.HIGH else ""
         level = Level.LOW if brief else Level.MEDIUM if short else level
         parts += [part for part in (often.phrase, loss.phrase, long, supposed, brief, short) if part]
-    if finding.severity is Severity.INFO:
-        level = min(level, Level.MEDIUM)
     if gpus is not None:
         parts.append("1 GPU" if gpus == 1 else f"{gpus} GPUs")
     lowered = list(circumstances(subject)) if level > Level.LOW else []
@@ -80,6 +78,9 @@ def assess(finding: Finding, project: Project) -> Impact:
     if cost is not None and kind(cost.kind).seldom and level > Level.LOW:
         level = Level.LOW
         parts.append(SELDOM)
+    if finding.severity is Severity.INFO:
+        in_step = often is not None and often.per == "step"
+        level = Level(max(Level.LOW, level - 1)) if in_step else min(level, Level.MEDIUM)
     hours = _hours(cost, _within_limit(subject, loss), often, gpus)
     own = cost.own if cost is not None else 0
     small = cost is not None and kind(cost.kind).small

@@ -36,11 +36,11 @@ def test_workers_stay_for_all_epochs(tmp_path: Path) -> None:
 
 def test_the_loader_with_most_work_says_it_for_others_of_its_program(tmp_path: Path) -> None:
     """Who sets the workers of one sets those of the other, whatever its samples are."""
-    small = "tuned = DataLoader(datasets.CIFAR10('data', transform=transforms.ToTensor()), batch_size=64)\n"
+    small = "tuned = DataLoader(datasets.CIFAR10('data', transform=transforms.ToTensor()), batch_size=128)\n"
     steps = TRAINING.replace("in loader", "in tuned")
     text = "from torchvision import datasets, transforms\n" + HEAD + IMAGES + small + TRAINING + steps
     assert levels(tmp_path / "a", {"net.py": "", "train.py": text}, "GPU303") == ["high", "low"]
-    workers = text.replace("batch_size=64)", "batch_size=64, num_workers=0)")
+    workers = text.replace("ToTensor()), batch_size=128)", "ToTensor()), batch_size=128, num_workers=0)")
     assert levels(tmp_path / "b", {"net.py": "", "train.py": workers}, "GPU303") == ["high", "medium"]
 
 
@@ -377,7 +377,7 @@ splits = list(folds.split(np.arange(len(data)), np.array(data.targets)))
     ],
 )
 def test_workers_start_in_the_time_of_an_epoch_of_few_samples(tmp_path: Path, part: str, level: str) -> None:
-    loader = "loader = DataLoader(part, batch_size=64, shuffle=True)\n"
+    loader = "loader = DataLoader(part, batch_size=128, shuffle=True)\n"
     training = TRAINING.replace("Net()", "Net(8)")
     (found,) = bases(tmp_path, {"net.py": "", "train.py": HEAD + _PART + part + loader + training}, "GPU303")
     assert found.startswith(level), found
@@ -414,7 +414,7 @@ def test_a_data_set_that_a_program_cuts_holds_what_is_left(tmp_path: Path, line:
 def test_the_loops_that_call_an_epoch_count(tmp_path: Path, epochs: str, level: str) -> None:
     data = (
         "from torch.utils.data import Subset\nfrom torchvision.datasets import CIFAR10\n"
-        "loader = DataLoader(Subset(CIFAR10('data', transform=transform), range(9000)), batch_size=64)\n"
+        "loader = DataLoader(Subset(CIFAR10('data', transform=transform), range(9000)), batch_size=128)\n"
     )
     setup, _, loop = TRAINING.partition("for epoch in range(90):\n")
     train = "def train(model, loader, optimizer):\n    total = 0\n" + loop
@@ -667,3 +667,20 @@ def test_rows_in_memory_that_a_loop_picks_gain_little(tmp_path: Path, body: str,
         "loader = DataLoader(Tuples(values, tuples), batch_size=512)\n"
     )
     assert levels(tmp_path, {"net.py": "", "train.py": HEAD + data + TRAINING}, "GPU303") == [level]
+
+
+@pytest.mark.parametrize(
+    ("size", "workers", "level"),
+    [
+        (5, "", "medium"),
+        (5, ", num_workers=args.workers", "low"),
+        (128, ", num_workers=args.workers", "medium"),
+        (2, "", "low"),
+    ],
+)
+def test_a_default_that_a_command_may_change_is_one_level_lower(
+    tmp_path: Path, size: int, workers: str, level: str
+) -> None:
+    options = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--workers', type=int, default=0)\nargs = parser.parse_args()\n"
+    loader = IMAGES.replace("batch_size=128", f"batch_size={size}{workers}")
+    assert levels(tmp_path, {"net.py": "", "train.py": HEAD + options + loader + TRAINING}, "GPU303") == [level]
