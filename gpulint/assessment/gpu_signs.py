@@ -75,9 +75,12 @@ def shows_few_gpus(subject: Subject) -> bool:
 def _is_given_several(project: Project, path: Path) -> bool:
     """Return whether a setting or a command names several GPUs for the programs that run a module."""
     programs = [path, *project.fact(GpuPrograms).users(path)]
-    written = _STARTED.format(names=f"({'|'.join(re.escape(one.name) for one in programs)})")
-    pattern = re.compile(written.encode())
-    commands = [match for text in texts_around(project, path) for match in pattern.finditer(text)]
+    names = dict.fromkeys(one.name for one in programs)
+    written = _STARTED.format(names=f"({'|'.join(map(re.escape, names))})")
+    pattern, named = re.compile(written.encode()), [name.encode() for name in names]
+    # Most texts name no program, which a search for the names alone tells in a fraction of the time.
+    texts = (text for text in texts_around(project, path) if any(name in text for name in named))
+    commands = [match for text in texts for match in pattern.finditer(text)]
     if any(_SEVERAL.search(match[0]) for match in commands):
         return True
     if commands and all(match["gpus"] is not None and match["gpus"].isdigit() for match in commands):
