@@ -667,3 +667,42 @@ def test_rows_in_memory_that_a_loop_picks_gain_little(tmp_path: Path, body: str,
         "loader = DataLoader(Tuples(values, tuples), batch_size=512)\n"
     )
     assert levels(tmp_path, {"net.py": "", "train.py": HEAD + data + TRAINING}, "GPU303") == [level]
+
+
+TRAINER = """\
+from PIL import Image
+from torch.utils.data import Dataset
+from torchvision.transforms import RandomResizedCrop
+from transformers import AutoModelForImageClassification, Trainer, TrainingArguments
+
+crop = RandomResizedCrop(224)
+
+class Photos(Dataset):
+    def __init__(self, paths):
+        self.paths = paths
+
+    def __getitem__(self, index):
+        return {"pixel_values": crop(Image.open(self.paths[index]))}
+
+model = AutoModelForImageClassification.from_pretrained("{model}").cuda()
+arguments = TrainingArguments("out"{given})
+Trainer(model, arguments, train_dataset=Photos(paths)).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "model", "level"),
+    [
+        ("", "microsoft/resnet-50", "high"),
+        (", per_device_train_batch_size=64", "microsoft/resnet-50", "high"),
+        (", per_device_train_batch_size=read()", "microsoft/resnet-50", "high"),
+        (", per_device_train_batch_size=2", "microsoft/resnet-50", "medium"),
+        (", per_device_train_batch_size=64", "Salesforce/blip2-opt-2.7b", "medium"),
+    ],
+)
+def test_a_trainer_makes_batches_of_the_size_in_its_arguments(
+    tmp_path: Path, given: str, model: str, level: str
+) -> None:
+    """The work for few samples is little beside a step, and so may be that for many beside one of a large model."""
+    text = TRAINER.replace("{model}", model).replace("{given}", given)
+    assert levels(tmp_path, {"train.py": text}, "GPU303") == [level]
