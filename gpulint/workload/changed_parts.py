@@ -129,9 +129,7 @@ def _is_of_module(value: ast.expr) -> bool:
 
 def _is_shared(module: ModuleIndex, part: ast.AST) -> TypeGuard[ast.Name]:
     """Return whether code reads a variable of its module, not one of its own that has the same name."""
-    return isinstance(part, ast.Name) and any(
-        one.scope is module.top for one in module.scope(part).lookup(part.id)
-    )
+    return isinstance(part, ast.Name) and any(one.scope is module.top for one in module.scope(part).lookup(part.id))
 
 
 def _name_read(part: ast.AST) -> str:
