@@ -108,13 +108,16 @@ def batch_of(subject: Subject, loader: Loader | None) -> Batch:
 
 
 def _of_trainer(subject: Subject) -> frozenset[int]:
-    """The samples that a trainer of Hugging Face computes at once on each GPU, by the arguments that a finding is
-    about; none where they are unknown."""
+    """The samples of a step of a trainer of Hugging Face on each GPU, by the arguments that a finding is about; none
+    where they are unknown."""
     module, node = subject.module, subject.node
     if module is None or not isinstance(node, ast.Call) or not ARGUMENTS.search(last_name(node.func)):
         return frozenset()
-    size = subject.project.fact(Arguments).of(module, node, "per_device_train_batch_size")
-    return frozenset({TRAINER_BATCH} if size.is_absent else _sizes(subject.project, size.refs))
+    arguments = subject.project.fact(Arguments)
+    size = arguments.of(module, node, "per_device_train_batch_size")
+    parts = _sizes(subject.project, arguments.of(module, node, "gradient_accumulation_steps").refs)
+    sizes = [TRAINER_BATCH] if size.is_absent else _sizes(subject.project, size.refs)
+    return frozenset(one * max(parts, default=1) for one in sizes)
 
 
 @query
