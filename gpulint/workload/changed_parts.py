@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import walk
@@ -91,7 +91,9 @@ def _parts(project: Project, loader: Loader) -> _Parts:
     return _Parts(
         frozenset(made | {origin.node for origin in origins if isinstance(origin.node, ast.expr)}),
         frozenset(name for _, part in used if (name := _name_read(part))),
-        frozenset((module, part.id) for module, part in used if _is_shared(module, part)),
+        frozenset(
+            (module, part.id) for module, part in used if isinstance(part, ast.Name) and _is_shared(module, part)
+        ),
     )
 
 
@@ -127,9 +129,9 @@ def _is_of_module(value: ast.expr) -> bool:
     return isinstance(value, ast.Name) and value.id != "self"
 
 
-def _is_shared(module: ModuleIndex, part: ast.AST) -> TypeGuard[ast.Name]:
+def _is_shared(module: ModuleIndex, name: ast.Name) -> bool:
     """Return whether code reads a variable of its module, not one of its own that has the same name."""
-    return isinstance(part, ast.Name) and any(one.scope is module.top for one in module.scope(part).lookup(part.id))
+    return any(one.scope is module.top for one in module.scope(name).lookup(name.id))
 
 
 def _name_read(part: ast.AST) -> str:
