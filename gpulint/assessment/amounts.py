@@ -23,10 +23,12 @@ from gpulint.semantic.argument_binding import argument_of, parameters
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import loader_argument
 from gpulint.training.undrawn_loaders import UndrawnLoaders
+from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
 from gpulint.values.unknown_overrides import left_in_force
 from gpulint.workload.dataset_work import parts_of
 from gpulint.workload.drawn_alone import draws_one
+from gpulint.workload.trainer_workers import ARGUMENTS
 from gpulint.workspace.module_index import NodeRef, dotted, last_name
 
 if TYPE_CHECKING:
@@ -46,6 +48,8 @@ _OTHER_TYPES = regex.compile(r"\b(To(Dtype|Tensor|TensorV2)|[Cc]onvert_?[Ii]mage
 _COLOUR = regex.compile(r"\bGrayscale\(\s*(num_output_channels\s*=\s*)?3|convert\(['\"]RGB['\"]\)|IMREAD_COLOR")
 MAX_BATCH = 100_000
 """Numbers from here on are no samples of one batch."""
+TRAINER_BATCH = 8
+"""The default of ``per_device_train_batch_size``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +99,25 @@ class Batch:
 
 def batch_of(subject: Subject, loader: Loader | None) -> Batch:
     """Return what is known of the batches that a finding concerns."""
-    if loader is None:
-        kind = of_module(subject.module) if subject.module is not None else "other"
-        return Batch(kind, _usual(kind), False)
-    return loader_batch(subject.project, loader)
+    if loader is not None:
+        return loader_batch(subject.project, loader)
+    kind = of_module(subject.module) if subject.module is not None else "other"
+    if known := _of_trainer(subject):
+        return Batch(kind, max(known), True, single=len(known) == 1)
+    return Batch(kind, _usual(kind), False)
+
+
+def _of_trainer(subject: Subject) -> frozenset[int]:
+    """The samples of a step of a trainer of Hugging Face on each GPU, by the arguments that a finding is about; none
+    where they are unknown."""
+    module, node = subject.module, subject.node
+    if module is None or not isinstance(node, ast.Call) or not ARGUMENTS.search(last_name(node.func)):
+        return frozenset()
+    arguments = subject.project.fact(Arguments)
+    size = arguments.of(module, node, "per_device_train_batch_size")
+    parts = _sizes(subject.project, arguments.of(module, node, "gradient_accumulation_steps").refs)
+    sizes = [TRAINER_BATCH] if size.is_absent else _sizes(subject.project, size.refs)
+    return frozenset(one * max(parts, default=1) for one in sizes)
 
 
 @query

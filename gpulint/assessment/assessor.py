@@ -10,13 +10,14 @@ from gpulint.assessment.circumstances import circumstances
 from gpulint.assessment.constants import Kind, figure, kind, middle, table
 from gpulint.assessment.frequency import Frequency, frequency
 from gpulint.assessment.jobs import most_gpus
+from gpulint.assessment.large_models import has_large_model
 from gpulint.assessment.requirements import light_names
 from gpulint.assessment.step_lengths import long_step, long_step_of
 from gpulint.assessment.subject import Subject
 from gpulint.finding import Severity
 from gpulint.impact import SELDOM, Cost, Impact, Level, Range
 from gpulint.records import dataclass
-from gpulint.workload.item_work import ItemWorks
+from gpulint.workload.item_work import ItemWork, ItemWorks
 
 if TYPE_CHECKING:
     from gpulint.finding import Finding
@@ -147,13 +148,22 @@ def _of_samples(subject: Subject, cost: Cost, batch: Batch) -> Loss:
     """Time of the work that is seen for the samples of a batch."""
     told = batch.phrase if batch.is_known else "loading"
     if cost.loader is None:
-        low, high = figure("sample_seconds", batch.kind if batch.kind in table()["sample_seconds"] else "transform")
-        return Loss((low * batch.size, high * batch.size), None, cost.basis or f"{told} in the training process")
+        kinds = (batch.kind, "resample") if batch.kind == "image" else (batch.kind,)
+        if batch.kind not in table()["sample_seconds"]:
+            kinds = ("transform",)
+        low, high = sample_seconds(ItemWork(kinds, True), batch)
+        told = cost.basis or f"{told} in the training process"
+        return Loss((low * batch.size, high * batch.size), None, told, not _has_large_model(subject))
     work = subject.project.fact(ItemWorks).of(cost.loader)
     low, high = sample_seconds(work, batch)
     said = work.phrase or ("nothing but look-ups is seen" if work.known else "what a sample costs is unknown")
     phrase = f"{told} in the training process ({said})"
     return Loss((low * batch.size, high * batch.size), None, cost.basis or phrase)
+
+
+def _has_large_model(subject: Subject) -> bool:
+    """Return whether the steps of a module take so long that work for their samples may be little beside them."""
+    return subject.module is not None and has_large_model(subject.project, subject.module)
 
 
 def _long(subject: Subject, cost: Cost, row: Kind, often: Frequency) -> str:

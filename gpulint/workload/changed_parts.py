@@ -91,7 +91,9 @@ def _parts(project: Project, loader: Loader) -> _Parts:
     return _Parts(
         frozenset(made | {origin.node for origin in origins if isinstance(origin.node, ast.expr)}),
         frozenset(name for _, part in used if (name := _name_read(part))),
-        frozenset((module, part.id) for module, part in used if isinstance(part, ast.Name)),
+        frozenset(
+            (module, part.id) for module, part in used if isinstance(part, ast.Name) and _is_shared(module, part)
+        ),
     )
 
 
@@ -125,6 +127,11 @@ def _makers(project: Project, origin: NodeRef) -> Iterator[NodeRef]:
 
 def _is_of_module(value: ast.expr) -> bool:
     return isinstance(value, ast.Name) and value.id != "self"
+
+
+def _is_shared(module: ModuleIndex, name: ast.Name) -> bool:
+    """Return whether code reads a variable of its module, not one of its own that has the same name."""
+    return any(one.scope is module.top for one in module.scope(name).lookup(name.id))
 
 
 def _name_read(part: ast.AST) -> str:

@@ -10,18 +10,23 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpulint import regex
 from gpulint.launch.job_index import JobIndex
+from gpulint.libraries.names import matches
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.query import query
 from gpulint.semantic.callers import callers
 from gpulint.semantic.operating_systems import may_run_on_macos
+from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.workload.desktop_files import may_be_set_up_on_desktop
 from gpulint.workspace.module_index import NodeRef
+from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from gpulint.project import Project
+    from gpulint.semantic.callers import CallingPlace
     from gpulint.workspace.module_index import ModuleIndex
 
 MAX_CALLERS = 4
@@ -50,9 +55,28 @@ class Route(NamedTuple):
 
 
 def route_to(project: Project, place: NodeRef) -> Route:
-    """Return from where a place is reached, through a few calls."""
+    """Return from where a place is reached, through a few calls: a method from which a framework takes a loader from
+    where the program makes the object."""
     found = list(callers(project, place, MAX_CALLERS))
+    for made in [made for at in found for made in _objects_of(project, at)]:
+        found += callers(project, made, MAX_CALLERS)
     return Route([at.ref for at in found if at.function is None], list(dict.fromkeys(at.ref.module for at in found)))
+
+
+def _objects_of(project: Project, at: CallingPlace) -> Iterator[NodeRef]:
+    """Yield the calls that make objects from which a framework takes a loader, in the method that a place is in."""
+    owner, module = at.ref.module.class_of(at.ref.node) if at.function is not None else None, at.ref.module
+    if owner is None or at.function not in owner.body:
+        return
+    resolver, name = project.fact(Resolver), getattr(at.function, "name", "")
+    rows = [row for row in project.models.rows("hook") if name in row.loaders]
+    if not any(matches(row.bases, resolver.base_names(module, owner)) for row in rows):
+        return
+    for path in project.word_index.mentioning(word_of(owner.name)):
+        where = project.module_at(path)
+        for call in where.calls_by_name.get(owner.name, ()) if where is not None else ():
+            if where is not None and any(one is owner for _, one in resolver.classes_of(where, call)):
+                yield NodeRef(where, call)
 
 
 def would_run_again(project: Project, place: NodeRef) -> bool:

@@ -32,6 +32,10 @@ def test_workers_stay_for_all_epochs(tmp_path: Path) -> None:
     once = TRAINING.replace("for epoch in range(90):\n", "if True:\n")
     assert advice("epochs", TRAINING).endswith("and `persistent_workers=True` to keep them for all epochs")
     assert "persistent_workers" not in advice("once", once)
+    head, _, steps = TRAINING.partition("for epoch in range(90):\n")
+    epoch = f"{head}def train(loader):\n{steps}"
+    assert advice("calls", f"{epoch}for epoch in range(90):\n    train(loader)\n").endswith("for all epochs")
+    assert "persistent_workers" not in advice("call", f"{epoch}train(loader)\n")
 
 
 def test_the_loader_with_most_work_says_it_for_others_of_its_program(tmp_path: Path) -> None:

@@ -61,6 +61,54 @@ if __name__ == "__main__":
 """
 
 
+SCRIPT = """\
+import torch
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset
+from torchvision.transforms.functional import to_tensor
+
+side = 96
+
+
+class Photos(Dataset):
+    def __init__(self, files):
+        self.files = files
+
+    def __len__(self):
+        return len(self.files)
+
+    def __getitem__(self, index):
+        {name} = to_tensor(Image.open(self.files[index]).resize((side, side)))
+        return {name}
+
+
+loader = DataLoader(Photos(open("files.txt").read().split()), batch_size=64, pin_memory=True)
+model = make_model().cuda()
+optimizer = torch.optim.Adam(model.parameters())
+for epoch in range(90):
+    for x in loader:
+        {change}
+        loss = model(x.cuda(non_blocking=True)).mean()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "kept"),
+    [
+        pytest.param("x", "x = x.float()", True, id="a variable of the loop with the name of one of the data set"),
+        pytest.param("x", "side = 192", False, id="a variable of the module that samples are made with"),
+        pytest.param("image", "x = x.float()", True, id="another name"),
+    ],
+)
+def test_variables_of_a_script_are_not_those_of_its_data_set(job: MakeJob, name: str, change: str, kept: bool) -> None:
+    made = job({"train.py": SCRIPT.format(name=name, change=change)})
+    assert made.repair("GPU303")
+    assert "num_workers=" in made.text("train.py")
+    assert ("persistent_workers=True" in made.text("train.py")) is kept
+
+
 @pytest.mark.parametrize(
     ("before", "after", "kept"),
     [

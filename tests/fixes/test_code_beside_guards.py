@@ -64,3 +64,35 @@ def test_code_beside_the_guard_is_named(job: MakeJob, later: str, said: str) -> 
 )
 def test_code_that_needs_nothing_from_behind_the_guard(job: MakeJob, later: str) -> None:
     assert "spawned" not in label(job, PROGRAM + later)
+
+
+MODULE = """\
+import lightning as L
+from torch.utils.data import DataLoader
+from torchvision import transforms
+from torchvision.datasets import ImageFolder
+
+class Photos(L.LightningDataModule):
+    def setup(self, stage):
+        self.photos = ImageFolder("data", transforms.ToTensor())
+
+    def train_dataloader(self):
+        return DataLoader(self.photos, batch_size=64)
+
+class Net(L.LightningModule):
+    def training_step(self, batch, index):
+        return self(batch[0]).mean()
+
+def main():
+    L.Trainer(max_epochs=20, accelerator="gpu").fit(Net(), datamodule=Photos())
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "needs"),
+    [("main()", True), ("if __name__ == '__main__':\n    main()", False), ("print(Photos)", False)],
+)
+def test_a_framework_takes_loaders_from_objects_that_the_program_makes(job: MakeJob, start: str, needs: bool) -> None:
+    said = "; needs an `if __name__ == '__main__'` where processes are spawned"
+    assert (said in label(job, f"{MODULE}{start}\n")) is needs

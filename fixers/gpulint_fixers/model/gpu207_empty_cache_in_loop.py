@@ -23,7 +23,7 @@ from gpulint_fixers.edits.imports import drop_import
 from gpulint_fixers.edits.statements import remove_statement, with_own_comment, without_gaps
 from gpulint_fixers.model.memory_helpers import freeing_run, without_calls
 
-_MEMORY = "; what the program holds has to fit into the GPU's memory without it"
+_MEMORY = "; what the program holds has to fit into memory without it"
 """What is supposed of a program that frees memory."""
 _PURPOSE = regex.compile(
     r"report|measur|profil|track|accura|correct|leak|frag|memory fix|\boom\b|out[- ]of[- ]memory", re.IGNORECASE

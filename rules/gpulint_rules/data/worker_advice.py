@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from gpulint.finding import Place
 from gpulint.impact_causes import SET_TOO
-from gpulint.placement.batch_flow import BatchFlow
+from gpulint.placement.batch_flow import BatchFlow, BatchRead
 from gpulint.programs.process_cores import cores_per_process
 from gpulint.project import Project
 from gpulint.semantic.callers import callers
@@ -41,7 +42,7 @@ from gpulint.workload.sent_parts import (
 from gpulint.workload.spawned_copies import spawned_work
 from gpulint.workload.trainer_workers import UnhelpedTrainer
 from gpulint.workload.worker_supply import shares_client, shares_handle
-from gpulint.workspace.module_index import NodeRef, last_name
+from gpulint.workspace.module_index import LOOPS, LoopNode, ModuleIndex, NodeRef, last_name
 
 _OPENS = "open the data set's file in each worker (on the first `__getitem__`), then "
 _CONNECTS = "make the data set's client in each worker (on the first `__getitem__`), then "
@@ -64,20 +65,31 @@ _DRAWN_AHEAD = "; `{}` is then ahead of the loop by `num_workers * prefetch_fact
 def _stays(project: Project, loader: Loader) -> str:
     """Return what keeps the workers of a loader that a loop over epochs draws from; empty where they should end."""
     loops = project.fact(LoopContexts)
-    reads = [read.where for read in project.fact(BatchFlow).of_loader(loader.module, loader.node)]
+    reads = project.fact(BatchFlow).of_loader(loader.module, loader.node)
     made_in = {up for at in callers(project, loader.call, _CALLS) for up in loops.around(at.ref.module, at.ref.node)}
     drawn_again = any(
-        up is not read.node
+        up is not read.where.node
         and up not in made_in
-        and loops.role(read.module, up) is Role.EPOCH
-        and not has_one_round(project, read.module, up)
+        and loops.role(module, up) is Role.EPOCH
+        and not has_one_round(project, module, up)
         for read in reads
-        for up in loops.around(read.module, read.node)
+        for module, up in _loops_of(project, loader, read)
     )
     if not drawn_again or project.fact(ItemWorks).of(loader).keeps or _changes_within_pass(project, loader):
         return ""
     given = any(keyword.arg in ("persistent_workers", None) for keyword in loader.node.keywords)
     return "" if given or against_persistence(project, loader) else _LASTING
+
+
+def _loops_of(project: Project, loader: Loader, read: BatchRead) -> Iterator[tuple[ModuleIndex, LoopNode]]:
+    """Yield the loops around a place that draws the batches of a loader, also those that call its function with it."""
+    loops, at = project.fact(LoopContexts), read.where
+    yield from ((at.module, up) for up in loops.around(at.module, at.node))
+    function = at.module.function(at.node)
+    for context in loops.enclosing_loops_of_function(at.module, function) if function is not None else ():
+        loop = context.loop.node
+        if isinstance(loop, LOOPS) and project.fact(BatchFlow).passes_loader(loader, read, context):
+            yield context.loop.module, loop
 
 
 def advice(project: Project, loader: Loader) -> str:
