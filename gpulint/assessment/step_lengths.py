@@ -16,6 +16,8 @@ from gpulint.documents.python import walk
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.environment_actions import rolls_out
 from gpulint.query import query
+from gpulint.semantic.points_to import Resolver
+from gpulint.training.bounded_loops import stops_within
 from gpulint.training.generation import generates
 from gpulint.training.guards import Guards
 from gpulint.training.loader_flow import LoaderFlow
@@ -45,6 +47,8 @@ _POOL_METHODS = frozenset({"map", "starmap", "imap", "imap_unordered", "apply"})
 _STARTS = frozenset({"subprocess.run", "subprocess.check_call", "subprocess.check_output", "os.system"})
 """Calls that wait for the work of other processes."""
 
+_GRADIENTS = regex.compile(r"(^|\.)autograd\.grad$")
+_TWO = 2
 _MODEL = regex.compile(
     r"(^|_)(model|net|network|u_?net|encoder|decoder|generator|transformer|diffusion|pipe(line)?)$",
     re.IGNORECASE,
@@ -77,21 +81,49 @@ def long_step_of(project: Project, loader: Loader) -> str:
 
 
 def passes_several_times(subject: Subject) -> bool:
-    """Return whether each batch of a loader goes through several backward passes, in an inner loop over its parts or
-    over its time steps."""
+    """Return whether each batch of a loader goes through several backward passes, in an inner loop over its parts, over
+    its time steps or of a function that each step calls."""
     loader = subject.cost.loader if subject.cost is not None else None
     if loader is None:
         return False
     reads = subject.project.fact(BatchFlow).of_loader(loader.module, loader.node)
     loops = [read.where for read in reads if isinstance(read.where.node, LOOPS)]
-    return bool(loops) and all(_backward_loops(loop.module, loop.node) for loop in loops)
+    return bool(loops) and all(
+        _backward_loops(loop.module, loop.node) or _differentiates_often(subject.project, loop) for loop in loops
+    )
+
+
+@query
+def _differentiates_often(project: Project, loop: NodeRef) -> bool:
+    """Return whether each round of a loop calls a function that takes gradients again and again: an attack on the model
+    (``pgd(model, images, labels)``)."""
+    guards, resolver = project.fact(Guards), project.fact(Resolver)
+    return any(
+        isinstance(one.node, FUNCTIONS) and _has_gradient_loop(project, one)
+        for call in _calls_of_body(loop.node)
+        if not guards.is_conditional(loop.module, call, loop.node)
+        for one in resolver.callees(loop.module, call)
+    )
+
+
+@query
+def _has_gradient_loop(project: Project, function: NodeRef) -> bool:
+    """Return whether a function has a loop of more than two rounds that takes gradients."""
+    return any(
+        isinstance(part, LOOPS)
+        and (_calls(part, "backward") or any(_GRADIENTS.search(dotted(call.func)) for call in _calls_of_body(part)))
+        and not stops_within(project, NodeRef(function.module, part), _TWO)
+        for part in walk(function.node)
+    )
 
 
 def passes_often(subject: Subject) -> bool:
-    """Return whether each step around a finding runs a model in an inner loop, such as over the frames of a video, or
-    draws samples from it."""
+    """Return whether each step around a finding runs a model in an inner loop, such as over the frames of a video,
+    draws samples from it, or calls a function that takes gradients again and again."""
     loops = [context.loop for context in subject.contexts if context.role is Role.STEP]
-    return bool(loops) and all(_passes_often(loop.module, loop.node) for loop in loops)
+    return bool(loops) and all(
+        _passes_often(loop.module, loop.node) or _differentiates_often(subject.project, loop) for loop in loops
+    )
 
 
 @query

@@ -142,8 +142,9 @@ class LoopRoles:
                 if isinstance(helper.node, FUNCTIONS) and not explains(self._project, helper.module):
                     inner |= self._roles_of(helper.module, helper.node)
         epoch_name = is_epoch_loop(loop)
+        several = isinstance(loop, ast.For) and holds_several(unwrap_iterable(loop.iter))
         if Role.STEP in inner or Role.EPOCH in inner:
-            counted = epoch_name or (isinstance(loop, ast.For) and "epoch" in _targets(loop.target))
+            counted = epoch_name or several or (isinstance(loop, ast.For) and "epoch" in _targets(loop.target))
             stepped = not counted and inner & {Role.STEP, Role.OTHER} and self.over_loader(module, loop)
             return Role.STEP if stepped else Role.EPOCH
         if Role.OTHER in inner:
@@ -151,7 +152,6 @@ class LoopRoles:
             return Role.OTHER if self._tries(module, loop) else Role.STEP
         if epoch_name:
             return Role.EPOCH
-        several = isinstance(loop, ast.For) and holds_several(unwrap_iterable(loop.iter))
         if not several and self.over_loader(module, loop):
             return Role.EVAL if self._evaluates(module, loop) else Role.OTHER
         return Role.EVAL if self._project.fact(SampleDraws).takes_samples(module, loop) else Role.OTHER

@@ -185,10 +185,13 @@ def _whole_trainings(project: Project, module: ModuleIndex, outer: ast.AST) -> l
 
 
 def _trains_whole(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
-    """Return whether the call runs a function that has its own epoch loop."""
+    """Return whether the call runs a function that has its own epoch loop, or makes the optimizer of its steps."""
     return any(
-        is_epoch_loop(loop) and project.fact(LoopContexts).role(helper.module, loop) is Role.EPOCH
+        _starts_anew(project, helper.module, helper.node)
+        or any(
+            is_epoch_loop(loop) and project.fact(LoopContexts).role(helper.module, loop) is Role.EPOCH
+            for loop in project.fact(LoopContexts).inner_loops(helper.module, helper.node)
+        )
         for helper in project.fact(Resolver).callees(module, call)
         if isinstance(helper.node, FUNCTIONS)
-        for loop in project.fact(LoopContexts).inner_loops(helper.module, helper.node)
     )

@@ -33,8 +33,11 @@ _CONVERTS = regex.compile(
 _SAME_EACH_TIME = regex.compile(
     r"^(torchvision\.transforms|albumentations)\.(\w+\.)*(CenterCrop|ConvertImageDtype|Grayscale|LongestMaxSize|Normalize"
     r"|PILToTensor|Pad|PadIfNeeded|Resize|SmallestMaxSize|ToDtype|ToGray|ToImage|ToPILImage|ToTensor|ToTensorV2)$"
+    r"|^torchvision\.transforms\.(v2\.)?functional\.(?!gaussian_noise$)\w+$"
+    r"|^torch\.nn\.functional\.(?!\w*dropout|gumbel_softmax$|rrelu)\w+$"
+    r"|^(cv2|scipy\.ndimage|skimage\.transform)\.(?!rand|set(RNG|UseO))\w+$|^numpy\.(flip(lr|ud)?|rot90)$"
 )
-"""Transforms that take no random numbers."""
+"""Transforms that take no random numbers: those of functions are given what they do."""
 CHAINS = frozenset({"Compose", "Sequential"})
 _FUNCTION = "Lambda"
 """torchvision's transform that calls a function."""

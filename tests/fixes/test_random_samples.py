@@ -18,10 +18,19 @@ import torch
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 from torchvision import transforms as T
+from torchvision.transforms import functional as F
 from transformers import AutoTokenizer
 
 tokenizer = AutoTokenizer.from_pretrained("bert-base-uncased")
 prepare = T.Compose([T.{module}, T.ToTensor()])
+
+
+def load_sample(path):
+    return F.normalize(F.to_tensor(Image.open(path)), [0.5], [0.5])
+
+
+def read_scan(path):
+    return F.rotate(Image.open(path), np.random.uniform(9))
 
 
 class Scans(Dataset):
@@ -66,6 +75,9 @@ def described(job: MakeJob, sample: str, passed: str = "Resize(64)", module: str
         (f"prepare({IMAGE})", {"module": "RandomRotation(9)"}),
         (f"np.random.permutation(np.array({IMAGE}))", {}),
         (f"self.transform(other_steps({IMAGE}).augmented())", {}),
+        (f"F.center_crop({IMAGE}, [np.random.randint(64)])", {}),
+        ("read_scan(self.mask_paths[index])", {}),
+        ("library.draw_sample(self.mask_paths[index])", {}),
     ],
 )
 def test_samples_of_random_numbers_are_said_to_change(job: MakeJob, sample: str, steps: dict[str, str]) -> None:
@@ -79,6 +91,10 @@ def test_samples_of_random_numbers_are_said_to_change(job: MakeJob, sample: str,
         f"prepare({IMAGE})",
         "tokenizer(self.dataset['text'][index], np.array(Image.open(self.mask_paths[index])))",
         "torch.from_numpy(nib.load(self.mask_paths[index]).get_fdata())",
+        f"F.center_crop({IMAGE}, [64, 64])",
+        f"torch.from_numpy(cv2.flip(np.array({IMAGE}), 1))",
+        f"library.upsampled({IMAGE}).resample(16000)",
+        "load_sample(self.mask_paths[index])",
         "torch.from_numpy(cv2.resize(cv2.imread(self.dataset['scan'][index]), (64, 64))).permute(2, 0, 1)",
     ],
 )

@@ -269,7 +269,7 @@ def _is_handed_on_once(project: Project, loader: Loader, draw: NodeRef, around: 
     module, function = loader.module, draw.module.function(draw.node)
     handed = [use for use in _handed_on(loader) if not _only_describes(module, use)]
     entries = [ast.unparse(use) for use in handed]
-    calls = [module.syntax.parents.get(use) for use in handed]
+    calls = [_given_to(module, use) for use in handed]
     return (
         function is not None
         and bool(calls)
@@ -284,9 +284,18 @@ def _is_handed_on_once(project: Project, loader: Loader, draw: NodeRef, around: 
     )
 
 
+def _given_to(module: ModuleIndex, argument: ast.AST) -> ast.AST | None:
+    """Return the call that something is an argument of."""
+    up = module.syntax.parents.get(argument)
+    return module.syntax.parents.get(up) if isinstance(up, ast.keyword) else up
+
+
 def _handed_on(loader: Loader) -> list[ast.AST]:
-    """Return where the variable of a loader is read, or the entries of a table of such loaders."""
+    """Return where the variable of a loader is read, or the entries of a table of such loaders; the loader itself where
+    a call is given it."""
     module, inner = loader.module, loader.node
+    if isinstance(_given_to(module, inner), ast.Call):
+        return [inner]
     made = next((up for up in module.syntax.ancestors(inner) if not isinstance(up, ast.Dict)), None)
     match made:
         case ast.Assign(targets=[ast.Name(id=name)]):

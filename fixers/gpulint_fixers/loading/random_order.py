@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gpulint import regex
 from gpulint.documents.call_syntax import keyword_value
@@ -25,8 +25,8 @@ OTHER_ORDER = "later epochs are shuffled differently"
 _OF_EPOCH = regex.compile(r"Distributed|^SequentialSampler$")
 """Samplers that shuffle by the number of the epoch, or not at all."""
 _DRAWS = regex.compile(
-    r"rand|perm(?!ute\b)|shuffle|choice|sample|normal|uniform|multinomial|bernoulli|poisson|noise|aug|transform|tfm|crop|flip"
-    r"|jitter|drop_?out|blur|rotate|mask|mix_?up|corrupt|perturb",
+    r"rand|perm(?!ute\b)|shuffle|choice|(?<!re)(?<!up)(?<!down)sample(?!s$)|normal(?!i[sz])|uniform|multinomial|bernoulli"
+    r"|poisson|noise|aug|transform|tfm|crop|flip|jitter|drop_?out|blur|rotate|mask|mix_?up|corrupt|perturb",
     re.IGNORECASE,
 )
 """Names of what may draw random numbers."""
@@ -117,10 +117,16 @@ def may_draw(project: Project, loader: Loader) -> bool:
                 continue
             called = project.fact(Resolver).callees(maker.module, part)
             is_unknown = not depth if called else _is_held(part.func) or _is_transform(project, maker.module, part.func)
-            if is_unknown or any(map(_DRAWS.search, _spelled(part.func))):
+            if is_unknown or (not _is_named(part, called) and any(map(_DRAWS.search, _spelled(part.func)))):
                 return True
             todo += [(one, depth - 1) for one in called]
     return False
+
+
+def _is_named(call: ast.Call, called: Sequence[NodeRef]) -> bool:
+    """Return whether a call names the functions or methods that it runs, so that their code tells what they draw."""
+    names = {one.node.name for one in called if isinstance(one.node, FUNCTIONS)}
+    return bool(called) and names == {last_name(call.func)}
 
 
 def _is_read_as_stored(project: Project, loader: Loader) -> bool:
