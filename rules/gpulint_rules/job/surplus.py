@@ -23,6 +23,17 @@ _OTHER_DEFAULT = regex.compile(
     re.IGNORECASE,
 )
 """An option, a variable or a call that names another device."""
+_COUNT = regex.compile(
+    r"-{0,2}([\w-]{0,30}[.])?(n|num|nr)[_-]?(of[_-])?(gpus?|devices?)|-{0,2}(gpus?|devices?)[_-](num|count|number)"
+    r"|-{0,2}world[_-]?size",
+    re.IGNORECASE,
+)
+"""Names of options for the number of devices."""
+_LIST = regex.compile(
+    r"-{0,2}([\w-]{0,30}[.])?(gpus?|devices?|(gpus?|cuda|devices?)[_-](ids?|list|index|indices|devices?))", re.IGNORECASE
+)
+"""Names of options for the devices themselves, some of which take their number."""
+_DEVICES = regex.compile(r"[\[\"']{0,2}(cuda:)?(\d{1,3}(, ?\d{1,3})*)[\]\"']{0,2}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +68,22 @@ def options(start: JobLaunch) -> list[tuple[str, str]]:
     words = [word.text for word in start.launch.args]
     written = [word.partition("=") for word in words if word.count("=") == 1]
     return [*pairwise(words), *((option, value) for option, _, value in written)]
+
+
+def limit(start: JobLaunch, devices: int) -> str:
+    """Return the option that names so many devices to a program, whatever else it may see: ``--num_gpus 4``,
+    ``device=0``; "" if there is none."""
+    for option, value in options(start):
+        named = _DEVICES.fullmatch(value)
+        if named is None:
+            continue
+        listed = named[2].count(",") + 1
+        is_one = listed == devices == 1 and (named[1] is not None or named[2] in ("0", "1"))
+        is_number = listed == 1 and named[1] is None and named[2] == str(devices)
+        if _COUNT.fullmatch(option):
+            fits = is_number
+        else:
+            fits = _LIST.fullmatch(option) is not None and (is_one or is_number or 1 < listed == devices)
+        if fits:
+            return f"{option} {value}" if option.startswith("-") else f"{option}={value}"
+    return ""
