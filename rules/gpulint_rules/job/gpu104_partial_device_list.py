@@ -15,8 +15,9 @@ One GPU is requested; each of several processes gets its own GPU; the list serve
 node.
 
 Fix safety
-Unsafe: with more devices the global batch grows, and a model that was on one GPU is replicated. Where the program has
-no sign of using several GPUs, the fix requests one; there is none where such a sign may be for the CPU's cores alone.
+Unsafe: with more devices the global batch grows, and a model that was on one GPU is replicated. Where the command
+names no more GPUs than the list (``--num_gpus 4``), the fix requests as many, and where the program has no sign of
+using several GPUs, it requests one; there is none where such a sign may be for the CPU's cores alone.
 Processes that a launcher starts for the devices grow with them; where they only evaluate, each may go through all
 samples, and nothing is changed.
 

@@ -30,7 +30,8 @@ _COUNT = regex.compile(
 )
 """Names of options for the number of devices."""
 _LIST = regex.compile(
-    r"-{0,2}([\w-]{0,30}[.])?(gpus?|devices?|(gpus?|cuda|devices?)[_-](ids?|list|index|indices|devices?))", re.IGNORECASE
+    r"-{0,2}([\w-]{0,30}[.])?(gpus?|devices?|(gpus?|cuda|devices?)[_-](ids?|list|index|indices|devices?))",
+    re.IGNORECASE,
 )
 """Names of options for the devices themselves, some of which take their number."""
 _DEVICES = regex.compile(r"[\[\"']{0,2}(cuda:)?(\d{1,3}(, ?\d{1,3})*)[\]\"']{0,2}")

@@ -15,7 +15,8 @@ When to ignore this rule
 While debugging. A switch behind a debug flag, an option that is off by default, one that each program switches back
 later, or a scheduled profiler is not reported, nor is a variable that only groups of processes read where the job holds
 one GPU or its program forms no group, nor one of a job without GPUs that tells its program to compute on the CPU
-(``--accelerator cpu``). Anomaly detection around a few steps that try it, or in a trainer that only runs a model, is
+(``--accelerator cpu``) or is for machines of that name (``--partition=cpu``), nor one that an image has while it is
+built alone. Anomaly detection around a few steps that try it, or in a trainer that only runs a model, is
 not reported either. A program without cuDNN loses nothing where it makes no convolutions and
 recurrent layers of PyTorch; the impact is low unless a program that runs the line names some, or a library's models
 that are made of them. It is low as well for blocking launches beside settings for reproducible runs.
