@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+from collections.abc import Sequence
 
 from gpulint import regex
 from gpulint.documents.base import Document
@@ -80,13 +81,28 @@ def gets_to_programs(project: Project, document: Document, setting: EnvironmentS
         return False
     if starts_nothing_on_gpu(project, document.path) or (jobs and all(map(_is_for_cpus, jobs))):
         return False
+    trains = _that_train(project, starts)
+    return not trains or any(_is_started_with(start, setting) and not _is_examined(start) for start in trains)
+
+
+def is_for_some(project: Project, document: Document, setting: EnvironmentSetting) -> bool:
+    """Return whether a launcher starts a program with a variable and others that train without it."""
+    if document.kind is not Kind.SHELL:
+        return False
+    jobs = project.fact(JobIndex).jobs_in(document.path)
+    starts = _that_train(project, [start for job in jobs for start in job.launches if start.script is None])
+    return len({_is_started_with(start, setting) for start in starts}) > 1
+
+
+def _that_train(project: Project, starts: Sequence[JobLaunch]) -> list[JobLaunch]:
+    """Return the starts of programs that may train: of those that are known, if there are any."""
     trains = [start for start in starts if _may_train(project, start)]
-    trains = [start for start in trains if project.fact(MultiGpuUse).started(start) is not None] or trains
-    return not trains or any(
-        (_gets(start, setting) or start.place.span.line <= setting.span.line <= start.place.span.end_line)
-        and not _is_examined(start)
-        for start in trains
-    )
+    return [start for start in trains if project.fact(MultiGpuUse).started(start) is not None] or trains
+
+
+def _is_started_with(start: JobLaunch, setting: EnvironmentSetting) -> bool:
+    """Return whether a start gets a variable, also from its own words."""
+    return _gets(start, setting) or start.place.span.line <= setting.span.line <= start.place.span.end_line
 
 
 def _is_in_image(project: Project, document: Document, setting: EnvironmentSetting) -> bool:

@@ -62,6 +62,7 @@ from gpulint_rules.library.debug_places import (
     comes_too_late,
     gets_to_programs,
     is_explained_elsewhere,
+    is_for_some,
     is_set_for_nobody,
     is_switched_on,
 )
@@ -132,10 +133,11 @@ def _by_settings(document: Document, project: Project) -> Iterator[Finding]:
                 continue
         elif not gets_to_programs(project, document, setting):
             continue
+        part = "a part of the" if is_for_some(project, document, setting) else "the whole"
         yield RULE.finding(
             document.path,
             setting.span,
-            f"{setting.name}={setting.value} is left on for the whole job",
+            f"{setting.name}={setting.value} is left on for {part} job",
             help=f"remove `{setting.name}`{_COSTS[setting.name]}; set it manually when you debug",
             payload=DebugMode(setting.name, setting.node),
             cost=_REPRODUCIBLE if setting.name == _LAUNCHES and DETERMINISM.search(document.source.text) else None,
