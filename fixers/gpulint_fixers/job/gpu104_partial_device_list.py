@@ -61,6 +61,8 @@ def _processes(project: Project, found: Partial) -> Iterator[Edit]:
 
 def _fewer(finding: Finding, project: Project, found: Partial, request: Place, text: str) -> Fix | Declined:
     """Request as many GPUs as the list has, and name the first ones: a job sees no others."""
+    if found.passed_on:
+        return Declined(f"the command names devices itself: {found.passed_on!r}")
     edit = request_fewer(project, request, found.gpus, found.used)
     if isinstance(edit, Declined):
         return edit

@@ -84,6 +84,8 @@ class Partial:
     """Where the GPUs are requested, if all that runs uses no more of them than the list has."""
     used: int = 1
     """How many the list has."""
+    passed_on: str = ""
+    """What of the command names others than the first ones, if anything."""
     doubtful: bool = False
     """Whether each program that runs is one process, in which nothing is known to use several GPUs."""
     processes: tuple[Place, ...] = ()
@@ -182,11 +184,12 @@ def _short(project: Project, job: Job, setting: Setting, gpus: int, starts: Sequ
         signs = frozenset[str]().union(*known) if len(known) == len(found_signs) else None
         serial = signs is not None and not signs and len(listed) == 1
         evaluates = any(map(_evaluates, starts))
-        limits = [limit(one, len(listed)) for one in starts]
+        limits = [one for start in starts if (one := limit(start, len(listed))) is not None]
         # A model may be replicated over all GPUs that are visible, whichever device it starts from.
-        limited = all(limits) and (len(listed) > 1 or not signs)
+        limited = len(limits) == len(starts) and (len(listed) > 1 or not signs)
+        others = next((one.text for one in limits if one.others), "")
         if limited:
-            advice = f"request {len(listed)}: `{limits[0]}` names no more"
+            advice = f"request {len(listed)}: `{limits[0].text}` names no more"
         elif serial:
             advice = f"request 1 GPU (without {setting.name}): the program has no sign of using several"
         elif evaluates:
@@ -198,6 +201,7 @@ def _short(project: Project, job: Job, setting: Setting, gpus: int, starts: Sequ
         places = tuple(place for one in starts if (place := _processes(one, len(listed))) is not None)
         assert isinstance(found.payload, Partial)
         payload = dataclasses.replace(found.payload, processes=places, evaluates=evaluates, used=len(listed))
+        payload = dataclasses.replace(payload, passed_on=others if limited else "")
         yield dataclasses.replace(found, payload=payload)
 
 
