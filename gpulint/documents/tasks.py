@@ -42,6 +42,8 @@ class Resources:
     vendor: str = "nvidia"
     seconds: int | None = None
     """The longest time that it may take."""
+    queue: str = ""
+    """The queue, partition or features of the machines that it is for, as they are written."""
 
 
 @dataclass(frozen=True, slots=True)

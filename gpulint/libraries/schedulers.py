@@ -110,6 +110,8 @@ class Scheduler:
     time: TimeLimit | None = None
     job_name: tuple[str, ...] = ()
     working_dir: tuple[str, ...] = ()
+    queue: tuple[str, ...] = ()
+    """Options that name the machines on which a job may run: a queue, a partition, features that they need to have."""
 
     @property
     def label(self) -> str:

@@ -19,7 +19,7 @@ MAX_DEVICES = 1_000
 _SPEAKS = regex.compile(r"\b(gpus?|devices?|cards?|memory|oom|only|cuda)\b", re.IGNORECASE)
 _PROCESSES = regex.compile(r"((?:--?[\w-]+[=\s]\s*)?\"?)\d{1,9}(\"?)")
 """An option's name and a number."""
-_ONE_DEVICE = regex.compile(r"(.*?)(\d+)([\"']?)")
+_LISTED = regex.compile(r"(.*?)(\d+(?:,\d+)*)([\"']?)")
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
@@ -60,17 +60,20 @@ def _processes(project: Project, found: Partial) -> Iterator[Edit]:
 
 
 def _fewer(finding: Finding, project: Project, found: Partial, request: Place, text: str) -> Fix | Declined:
-    """Request one GPU, and name the first: a job sees no other."""
-    edit = request_fewer(project, request, found.gpus, 1)
+    """Request as many GPUs as the list has, and name the first ones: a job sees no others."""
+    if found.passed_on:
+        return Declined(f"the command names devices itself: {found.passed_on!r}")
+    edit = request_fewer(project, request, found.gpus, found.used)
     if isinstance(edit, Declined):
         return edit
-    listed = _ONE_DEVICE.fullmatch(text)
+    listed = _LISTED.fullmatch(text)
+    counted = "the one GPU" if found.used == 1 else f"the {found.used} GPUs"
     if listed is None:
-        return Declined("nothing in the program uses several GPUs: request 1")
-    edits = [edit]
-    if listed[2] != "0":
-        edits.append(Edit(finding.path, finding.span, f"{listed[1]}0{listed[3]}"))
-    return Fix("request the one GPU that the program uses", Safety.UNSAFE, tuple(edits))
+        return Declined(f"the list is not a literal here: request {counted} that the program uses")
+    edits, first = [edit], ",".join(map(str, range(found.used)))
+    if listed[2] != first:
+        edits.append(Edit(finding.path, finding.span, f"{listed[1]}{first}{listed[3]}"))
+    return Fix(f"request {counted} that the program uses", Safety.UNSAFE, tuple(edits))
 
 
 FIXER = Fixer("GPU104", fix)

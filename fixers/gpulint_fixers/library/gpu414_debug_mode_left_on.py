@@ -119,7 +119,7 @@ def _without(finding: Finding, project: Project) -> Fix | Declined:
             return _dedented(document, project, statement, mode.what)
         if isinstance(statement, ast.Assign | ast.Expr) and not isinstance(statement.value, ast.Dict):
             edit = remove_statement(module, statement)
-    elif document.kind is Kind.SHELL and finding.span.cell is None:
+    elif document.kind in (Kind.SHELL, Kind.DOCKERFILE) and finding.span.cell is None:
         edit = _without_assignment(document, finding)
     elif document.kind is Kind.JOBSPEC:
         edit = _without_entry(document, finding)
@@ -146,11 +146,11 @@ def _without(finding: Finding, project: Project) -> Fix | Declined:
 
 
 def _without_assignment(document: Document, finding: Finding) -> Edit | None:
-    """`export NAME=1` is a line of its own; as a prefix of a command only the word goes."""
+    """`export NAME=1` and `ENV NAME=1` are lines of their own; as a prefix of a command only the word goes."""
     span = finding.span
     line = document.source.line(span.line)
     before, after = line[: span.column - 1].strip(), line[span.end_column - 1 :]
-    if before in ("", "export") and after.strip()[:1] in ("", "#"):
+    if before in ("", "export", "ENV") and after.strip()[:1] in ("", "#"):
         start = len(line) - len(line.lstrip()) + 1
         return remove_lines(
             document.source, Place(finding.path, type(span)(span.line, start, span.end_line, span.end_column))

@@ -97,6 +97,22 @@ class Recorder:
         return Assignment(raw.name, *place, value, elements, None, raw.append, exported, local, prefix, blocks=blocks)
 
 
+def is_switched_off(blocks: tuple[Block, ...]) -> bool:
+    """Return whether something stands in a branch that is switched off: ``if false; then``."""
+    return any(block.kind == "if" and block.text == "false" for block in blocks)
+
+
+def end_of_run(commands: Sequence[Command]) -> int | None:
+    """Return where a script ends for good before its last line, None if it does not: at an ``exit`` that is under no
+    condition, or at a program that takes the place of the shell (``exec python train.py``)."""
+    for command in commands:
+        name = command.words[0].value
+        ends = name == "exit" or (name == "exec" and len(command.words) > 1)
+        if ends and not command.blocks and not command.background:
+            return command.start
+    return None
+
+
 def read_comments(
     fragment: Fragment, text: str, places: list[tuple[int, int]], first: int
 ) -> tuple[tuple[Comment, ...], tuple[Directive, ...]]:

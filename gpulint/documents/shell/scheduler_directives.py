@@ -154,6 +154,7 @@ def _request(row: Scheduler, flags: Flags) -> ResourceRequest:
         fractional=bool(model and re.search(r"\dg\.\d+gb", model)),
         vendor="amd" if model and model.startswith(("mi", "amd")) else "nvidia",
         seconds=_seconds(flags, row.time),
+        queue=" ".join(flag.value for flag in _given(flags, row.queue)),
     )
     for flag in flags if row.resources is not None else ():
         if row.resources is not None and flag.name.lstrip("-") in row.resources.options:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.documents.shell.parse import syntax_tree
 from gpulint.documents.shell.reader import WordReader
-from gpulint.documents.shell.record import Recorder, followed, read_comments
+from gpulint.documents.shell.record import Recorder, end_of_run, followed, is_switched_off, read_comments
 from gpulint.documents.shell.script import Assignment, Block, Command, Script
 from gpulint.documents.shell.simple import read_simple
 from gpulint.source import Fragment, Span
@@ -55,6 +55,11 @@ class Walker:
             self.parse(0, len(self.text), ())
         commands = sorted(self.found.commands.values(), key=lambda command: command.start)
         assignments = sorted(self.found.assignments, key=lambda item: item.start)
+        if not self.problems:  # what stands in which block is known
+            end = end_of_run(commands)
+            stop = len(self.text) if end is None else end
+            commands = [one for one in commands if one.start <= stop and not is_switched_off(one.blocks)]
+            assignments = [one for one in assignments if one.start <= stop and not is_switched_off(one.blocks)]
         starts = [command.start for command in commands[:1]] + [item.start for item in assignments[:1]]
         comments, directives = read_comments(
             self.fragment, self.text, self.comments, min(starts, default=len(self.text))

@@ -15,13 +15,15 @@ Why it costs GPU time
 A GPU without a process does nothing for as long as the job holds it.
 
 When to ignore this rule
-One process drives several GPUs (DataParallel, tensor parallelism, vLLM); an inference engine beside the processes
-holds a GPU, as ``use_vllm: true`` says in TRL's recipes (recognized); several launches share the node; the extra
-GPU is requested only for the memory or the cores that are allocated with it.
+One process drives several GPUs (DataParallel, tensor parallelism, vLLM); an inference engine or another model beside
+the processes holds a GPU, as ``use_vllm: true`` says in TRL's recipes and ``--teacher_devices 2,3`` in a command (both
+recognized); several launches share the node; the extra GPU is requested only for the memory or the cores that are
+allocated with it.
 
 Fix safety
 Unsafe: more processes mean a larger global batch, so the learning rate may have to be adjusted. Where nothing in the
-program divides work among processes, the fix requests fewer GPUs instead.
+program divides work among processes, or the command names no more GPUs (``--gpus 2``), the fix requests fewer GPUs
+instead.
 
 References
 https://pytorch.org/docs/stable/elastic/run.html
@@ -55,7 +57,7 @@ from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex
 from gpulint.workspace.word_index import word_of
 from gpulint_rules.job.idle import idle
-from gpulint_rules.job.surplus import Surplus, of_devices, options, surplus
+from gpulint_rules.job.surplus import Surplus, limited, names_more, of_devices, options, surplus
 
 _DRIVES_SEVERAL = frozenset({Approach.ONE_PROCESS, Approach.MODEL, Approach.SPAWN})
 _TRAINS = regex.compile(
@@ -129,6 +131,8 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
             continue
         if counted[0] == 1 and _is_told_of_several(start):
             continue
+        if counted[0] > 1 and names_more(start, gpus.value, counted[0]):
+            continue
         program = project.fact(MultiGpuUse).started(start)
         if leaves_gpus_to_others(project, start, program):
             continue
@@ -137,10 +141,11 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         unproven = assumption(project, job, start, gpus.value, program, counted[0])
         found = Found(start, gpus, counted, unproven)
         if program is None:
+            fewer = limited(start, gpus, counted[0])
             if start.launch.trains and counted[0] > 1:
-                yield _finding(found, Severity.ERROR)
+                yield _finding(found, Severity.ERROR, fewer=fewer)
             elif start.launch.launcher == "torchrun" and counted[1] is not None and _TRAINS.match(_name(start)):
-                yield _finding(found, Severity.WARNING)
+                yield _finding(found, Severity.WARNING, fewer=fewer)
         elif counted[0] == 1 and (option := _launcher_option(job, start, project)) is not None:
             yield _finding(found, Severity.WARNING, at=start.place, evidence=option, advice=_PASS_ON)
         elif program.use is Use.YES and program.trains and not _starts_launcher(program):
@@ -205,7 +210,7 @@ def _of_program(found: Found, program: Program, project: Project) -> Iterator[Fi
         return
     elif counted[0] > 1 or (start.launch.distributed and Approach.FRAMEWORK not in ways):
         serial = start.launch.launcher == "srun" and not ways and not program.loads_by_name
-        fewer = surplus(start, gpus, counted[0], program) if serial else None
+        fewer = surplus(start, gpus, counted[0], program) if serial else limited(start, gpus, counted[0])
         yield _finding(found, Severity.ERROR, serial=serial, fewer=fewer)
     elif ways == {Approach.PER_PROCESS}:
         yield _finding(found, Severity.WARNING)
@@ -271,7 +276,7 @@ def _finding(
         place.path,
         place.span,
         f"{numbers} at {_where(gpus.place)}, but {started} started{on} at {_where(where)}",
-        help=advice or _advice(found, evidence, serial=serial),
+        help=advice or _advice(found, evidence, serial=serial, limit=fewer.limit if fewer is not None else ""),
         severity=severity,
         payload=fewer or more,
         related=tuple(related),
@@ -279,10 +284,12 @@ def _finding(
     )
 
 
-def _advice(found: Found, evidence: Place | None, *, serial: bool) -> str:
+def _advice(found: Found, evidence: Place | None, *, serial: bool, limit: str) -> str:
     """Return what to start or to request instead."""
     start, gpus, count, machines = found.start, found.gpus.value or 0, found.counted[0], found.machines
     several = "s" if count > 1 else ""
+    if limit:
+        return f"request {count} GPU{several}: `{limit}` names no more"
     if start.launch.launcher == "python" or evidence is not None:
         return f"start one process per GPU (`torchrun --nproc_per_node=gpu`, `accelerate launch`), or request {count}"
     if start.launch.launcher == "jsrun":

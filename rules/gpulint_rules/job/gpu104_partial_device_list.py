@@ -15,8 +15,9 @@ One GPU is requested; each of several processes gets its own GPU; the list serve
 node.
 
 Fix safety
-Unsafe: with more devices the global batch grows, and a model that was on one GPU is replicated. Where the program has
-no sign of using several GPUs, the fix requests one; there is none where such a sign may be for the CPU's cores alone.
+Unsafe: with more devices the global batch grows, and a model that was on one GPU is replicated. Where the command
+names no more GPUs than the list (``--num_gpus 4``), the fix requests as many, and where the program has no sign of
+using several GPUs, it requests one; there is none where such a sign may be for the CPU's cores alone.
 Processes that a launcher starts for the devices grow with them; where they only evaluate, each may go through all
 samples, and nothing is changed.
 
@@ -49,6 +50,7 @@ from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex, last_name
 from gpulint.workspace.word_index import word_of
 from gpulint_rules.job.idle import idle
+from gpulint_rules.job.surplus import limit
 
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 _TRAINERS = {
@@ -79,7 +81,11 @@ class Partial:
     gpus: int
     language: str
     request: Place | None = None
-    """Where the GPUs are requested, if one process of a program that uses one of them is all that runs."""
+    """Where the GPUs are requested, if all that runs uses no more of them than the list has."""
+    used: int = 1
+    """How many the list has."""
+    passed_on: str = ""
+    """What of the command names others than the first ones, if anything."""
     doubtful: bool = False
     """Whether each program that runs is one process, in which nothing is known to use several GPUs."""
     processes: tuple[Place, ...] = ()
@@ -178,16 +184,24 @@ def _short(project: Project, job: Job, setting: Setting, gpus: int, starts: Sequ
         signs = frozenset[str]().union(*known) if len(known) == len(found_signs) else None
         serial = signs is not None and not signs and len(listed) == 1
         evaluates = any(map(_evaluates, starts))
-        if serial:
+        limits = [one for start in starts if (one := limit(start, len(listed))) is not None]
+        # A model may be replicated over all GPUs that are visible, whichever device it starts from.
+        limited = len(limits) == len(starts) and (len(listed) > 1 or not signs)
+        others = next((one.text for one in limits if one.others), "")
+        if limited:
+            advice = f"request {len(listed)}: `{limits[0].text}` names no more"
+        elif serial:
             advice = f"request 1 GPU (without {setting.name}): the program has no sign of using several"
         elif evaluates:
             advice = f"request {len(listed)}: of more processes, each may go through all samples"
         doubtful = signs is not None and signs <= _OF_HOSTS
         counts = (len(listed), gpus)
-        found = _finding(job, setting.place, message, counts, "shell", advice, serial=serial, doubtful=doubtful)
+        fewer = serial or limited
+        found = _finding(job, setting.place, message, counts, "shell", advice, serial=fewer, doubtful=doubtful)
         places = tuple(place for one in starts if (place := _processes(one, len(listed))) is not None)
         assert isinstance(found.payload, Partial)
-        payload = dataclasses.replace(found.payload, processes=places, evaluates=evaluates)
+        payload = dataclasses.replace(found.payload, processes=places, evaluates=evaluates, used=len(listed))
+        payload = dataclasses.replace(payload, passed_on=others if limited else "")
         yield dataclasses.replace(found, payload=payload)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import os
 import re
+from collections.abc import Sequence
 
 from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.launch.idle_commands import session, stays_open
-from gpulint.launch.job import JobLaunch
+from gpulint.launch.job import Job, JobLaunch
 from gpulint.launch.job_index import JobIndex
 from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.placement.devices import Device
@@ -35,6 +36,9 @@ _DEBUGS = regex.compile(r"debug|mem_?check|saniti[sz]e|(^|[-_])gdb([-_]|$)", re.
 """Names of targets that look for errors."""
 _LOOKS_FOR_ERRORS = regex.compile(r"\b(compute-sanitizer|cuda-memcheck|cuda-gdb|-m i?pdb)\b|--debug\b")
 """Debuggers and options of commands that look for errors."""
+_FOR_CPUS = regex.compile(r"(?<![A-Za-z])cpu(s|nodes?)?(?![A-Za-z])", re.IGNORECASE)
+_FOR_GPUS = regex.compile(r"gpu|cuda|tesla|\b[avhl]\d{2,3}", re.IGNORECASE)
+"""Names of queues for machines without GPUs, and with some."""
 _PROFILERS = frozenset({"nsys", "ncu", "nv-nsight-cu-cli", "nvprof", "rocprof", "rocprofv2"})
 
 
@@ -60,6 +64,8 @@ def gets_to_programs(project: Project, document: Document, setting: EnvironmentS
     """Return whether a variable of a launcher is set where programs that train are started, not for a test before
     them alone; of an image, whether it is one to run jobs in."""
     if document.kind is Kind.DOCKERFILE:
+        if not _is_in_image(project, document, setting):
+            return False
         commands = (item.command for job in project.fact(JobIndex).jobs_in(document.path) for item in job.commands)
         return not _FOR_WORK.search(document.path.relative_to(project.root).as_posix()) and not any(
             session(command) or stays_open(command) for command in commands
@@ -73,15 +79,49 @@ def gets_to_programs(project: Project, document: Document, setting: EnvironmentS
     starts = [start for job in jobs for start in job.launches if start.script is None]
     if starts and all(_stays_on_cpu(project, start) for start in starts):
         return False
-    if starts_nothing_on_gpu(project, document.path):
+    if starts_nothing_on_gpu(project, document.path) or (jobs and all(map(_is_for_cpus, jobs))):
         return False
+    trains = _that_train(project, starts)
+    return not trains or any(_is_started_with(start, setting) and not _is_examined(start) for start in trains)
+
+
+def is_for_some(project: Project, document: Document, setting: EnvironmentSetting) -> bool:
+    """Return whether a launcher starts a program with a variable and others that train without it."""
+    if document.kind is not Kind.SHELL:
+        return False
+    jobs = project.fact(JobIndex).jobs_in(document.path)
+    starts = _that_train(project, [start for job in jobs for start in job.launches if start.script is None])
+    return len({_is_started_with(start, setting) for start in starts}) > 1
+
+
+def _that_train(project: Project, starts: Sequence[JobLaunch]) -> list[JobLaunch]:
+    """Return the starts of programs that may train: of those that are known, if there are any."""
     trains = [start for start in starts if _may_train(project, start)]
-    trains = [start for start in trains if project.fact(MultiGpuUse).started(start) is not None] or trains
-    return not trains or any(
-        (_gets(start, setting) or start.place.span.line <= setting.span.line <= start.place.span.end_line)
-        and not _is_examined(start)
-        for start in trains
-    )
+    return [start for start in trains if project.fact(MultiGpuUse).started(start) is not None] or trains
+
+
+def _is_started_with(start: JobLaunch, setting: EnvironmentSetting) -> bool:
+    """Return whether a start gets a variable, also from its own words."""
+    return _gets(start, setting) or start.place.span.line <= setting.span.line <= start.place.span.end_line
+
+
+def _is_in_image(project: Project, document: Document, setting: EnvironmentSetting) -> bool:
+    """Return whether what an image starts gets a variable: not one of a command that builds it, nor one of a stage
+    that it is not made from and that no other file names as its target."""
+    for task in document.tasks:
+        given = any(variable.span == setting.span for variable in task.env)
+        if task.role == "main" and (given or task.span.line <= setting.span.line <= task.span.end_line):
+            return True
+        target = rb"\btarget\b[\"']?[=:\s]{1,9}[\"']?" + re.escape(os.fsencode(task.name)) + rb"\b"
+        if given and task.role == "build" and project.is_like_in_other_files(target):
+            return True
+    return False
+
+
+def _is_for_cpus(job: Job) -> bool:
+    """Return whether a job requests no GPUs, and machines that are called by their CPUs (``--partition=cpu``)."""
+    queue = job.task.resources.queue
+    return job.gpus is None and _FOR_CPUS.search(queue) is not None and not _FOR_GPUS.search(queue)
 
 
 def _stays_on_cpu(project: Project, start: JobLaunch) -> bool:

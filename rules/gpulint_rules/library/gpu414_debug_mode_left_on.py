@@ -15,7 +15,8 @@ When to ignore this rule
 While debugging. A switch behind a debug flag, an option that is off by default, one that each program switches back
 later, or a scheduled profiler is not reported, nor is a variable that only groups of processes read where the job holds
 one GPU or its program forms no group, nor one of a job without GPUs that tells its program to compute on the CPU
-(``--accelerator cpu``). Anomaly detection around a few steps that try it, or in a trainer that only runs a model, is
+(``--accelerator cpu``) or is for machines of that name (``--partition=cpu``), nor one that an image has while it is
+built alone. Anomaly detection around a few steps that try it, or in a trainer that only runs a model, is
 not reported either. A program without cuDNN loses nothing where it makes no convolutions and
 recurrent layers of PyTorch; the impact is low unless a program that runs the line names some, or a library's models
 that are made of them. It is low as well for blocking launches beside settings for reproducible runs.
@@ -61,6 +62,7 @@ from gpulint_rules.library.debug_places import (
     comes_too_late,
     gets_to_programs,
     is_explained_elsewhere,
+    is_for_some,
     is_set_for_nobody,
     is_switched_on,
 )
@@ -131,10 +133,11 @@ def _by_settings(document: Document, project: Project) -> Iterator[Finding]:
                 continue
         elif not gets_to_programs(project, document, setting):
             continue
+        part = "a part of the" if is_for_some(project, document, setting) else "the whole"
         yield RULE.finding(
             document.path,
             setting.span,
-            f"{setting.name}={setting.value} is left on for the whole job",
+            f"{setting.name}={setting.value} is left on for {part} job",
             help=f"remove `{setting.name}`{_COSTS[setting.name]}; set it manually when you debug",
             payload=DebugMode(setting.name, setting.node),
             cost=_REPRODUCIBLE if setting.name == _LAUNCHES and DETERMINISM.search(document.source.text) else None,
