@@ -81,7 +81,7 @@ def may_be_on_host(project: Project, module: ModuleIndex, value: ast.expr, depth
 
 
 def _set_to(binding: Binding) -> ast.expr | None:
-    """What a variable is set to, also as one of several (``a, b = torch.tensor(0.0), torch.tensor(0.0)``)."""
+    """Return what a variable is set to, also as one of several (``a, b = torch.tensor(0.0), torch.tensor(0.0)``)."""
     value = binding.value if binding.kind is BindingKind.ASSIGN else None
     for index in binding.path:
         if not isinstance(value, ast.Tuple) or not 0 <= index < len(value.elts):
