@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from difflib import SequenceMatcher
 from itertools import accumulate, groupby, islice
 from pathlib import Path
 
@@ -22,6 +23,8 @@ _ENDS = 2
 SourceOf = Callable[[Path, int | None], SourceText]
 MAX_DIFF = 24
 """Most lines of a fix that are shown."""
+MAX_COMPARED = 2500
+"""Most pairs of old and new lines that are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,11 +203,23 @@ def _hunk(source: SourceText, edits: Sequence[Edit], most: int) -> Iterator[Line
         old, new = old[:-1], new[:-1]
     above, below = _neighbours(source, first, new) if not old else ([], [])
     yield from (Line(number, "code", _shown(source.line(number), most)) for number in above)
-    for number, text in enumerate(old, first):
-        yield Line(number, "-", _shown(text, most))
-    for text in new:
-        yield Line(None, "+", _shown(text, most))
+    for kind, at, text in _changed(old, new):
+        yield Line(None if kind == "+" else first + at, kind, _shown(text, most))
     yield from (Line(number, "code", _shown(source.line(number), most)) for number in below)
+
+
+def _changed(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[str, int, str]]:
+    """Yield the lines of a change: what goes, what comes, and what stays between them, with the index in ``old``."""
+    if len(old) * len(new) > MAX_COMPARED:
+        yield from (("-", at, text) for at, text in enumerate(old))
+        yield from (("+", 0, text) for text in new)
+        return
+    for _, start, end, low, high in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if old[start:end] == new[low:high]:
+            yield from (("code", at, old[at]) for at in range(start, end))
+            continue
+        yield from (("-", at, old[at]) for at in range(start, end))
+        yield from (("+", 0, text) for text in new[low:high])
 
 
 def _neighbours(source: SourceText, first: int, new: Sequence[str]) -> tuple[list[int], list[int]]:

@@ -29,7 +29,13 @@ _DERIVATIVES = regex.compile(
 """What models of atoms compute as derivatives of an energy."""
 _WRAPS = regex.compile(r"(^|\.)(torch|accelerate|lightning|deepspeed|apex|timm|tqdm|torchmetrics|torchinfo|thop)\.")
 """Packages whose objects get a model, and take no gradients of their own accord."""
-
+_TRAINS = regex.compile(
+    r"(^|_)(back_?prop(agat\w+)?|optimi[sz]e|minimi[sz]e|train(ing)?_(step|batch))(_|$)"
+    r"|(^|_)backward(_(step|pass|and_step|loss))?$|^_?adapt$"
+)
+"""Functions and methods that propagate the loss which they get."""
+_TRAINER = regex.compile(r"optim|strateg|trainer|learner|updater|engine|stepper|solver", re.IGNORECASE)
+"""Objects that propagate a loss (``strategy.update(loss)``)."""
 _LOADS = frozenset({"torch.load", "torch.jit.load"})
 _BUILDS = frozenset({"instantiate", "instantiate_from_config", "build_from_cfg", "build_from_config"})
 """Functions of libraries that make what a configuration names."""
@@ -38,9 +44,10 @@ _BUILDS = frozenset({"instantiate", "instantiate_from_config", "build_from_cfg",
 def may_need_gradients(project: Project, module: ModuleIndex, region: ast.AST, forward: ast.Call, model: str) -> bool:
     """Return whether something in a region of a function may differentiate what ``forward`` computes: an object of
     another package that was made of the model (``extractor = LayerCAM(model)``), a function out of a table that gets
-    the model (``ATTACKS[name](model, x, y)``), or the model itself, of which nothing is known."""
+    the model (``ATTACKS[name](model, x, y)``), what trains by its name, or the model itself, of which nothing is
+    known."""
     calls = [part for part in walk(region) if isinstance(part, ast.Call)]
-    if any(_runs_what_holds(project, module, call, model) for call in calls):
+    if any(_runs_what_holds(project, module, call, model) or _may_train(project, module, call) for call in calls):
         return True
     if any(call is not forward and _gets(call, {model}) and _may_be_any(project, module, call) for call in calls):
         return True
@@ -58,6 +65,16 @@ def _runs_what_holds(project: Project, module: ModuleIndex, call: ast.Call, mode
     return any(
         isinstance(one, ast.Name) and one.id != model and _is_made_of(project, module, one, model) for one in objects
     )
+
+
+def _may_train(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a function that is not in the tree, or a method of an unknown object, propagates what it gets, as
+    its name says: ``strategy.optimize(loss)``, ``engine.step(loss)``."""
+    if not call.args or project.fact(Resolver).callees(module, call):
+        return False
+    owner = last_name(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+    name = last_name(call.func)
+    return bool(_TRAINS.search(name)) or (name in ("step", "update") and bool(_TRAINER.search(owner)))
 
 
 def _is_made_of(project: Project, module: ModuleIndex, name: ast.Name, model: str, depth: int = MAX_WRAPPERS) -> bool:

@@ -437,6 +437,13 @@ def test_a_cut_preview_holds_the_change_nearest_to_the_finding() -> None:
     assert _previewed(source, Span(98, 1, 98, 5), *changes[:8])[0] == "2- line 2", "short ones are whole"
 
 
+def test_a_preview_shows_lines_between_changes_as_they_are() -> None:
+    source = "".join(f"line {number}\n" for number in range(1, 6))
+    changes = [(Span(2, 1, 2, 5), "LINE"), (Span(3, 7, 3, 7), "\nadded")]
+    shown = ["2- line 2", "+ LINE 2", "3c line 3", "+ added"]
+    assert _previewed(source, Span(2, 1, 2, 5), *changes) == shown
+
+
 @pytest.mark.parametrize(("readme", "leads"), [("python first.py --workers 0\n", "second"), ("", "first")])
 def test_a_program_that_a_documented_command_sets_up_differently_does_not_lead(
     tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch, readme: str, leads: str

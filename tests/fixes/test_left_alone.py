@@ -159,6 +159,39 @@ CASES = {
         },
         "comes from a setting",
     ),
+    "a meter of what is on the host in some rounds": (
+        "GPU305",
+        {
+            "train.py": """\
+            import torch
+
+
+            class Meter:
+                def __init__(self):
+                    self.sum = self.count = self.avg = 0
+
+                def update(self, val, n=1):
+                    self.sum += val * n
+                    self.count += n
+                    self.avg = self.sum / self.count
+
+
+            def train(model, loader, optimizer):
+                meter = Meter()
+                for x, y in loader:
+                    output = model(x.cuda())
+                    output.mean().backward()
+                    optimizer.step()
+                    if len(x) > 1:
+                        spread = output.std()
+                    else:
+                        spread = torch.tensor(0.0)
+                    meter.update(spread.item(), len(x))
+                print(meter.avg)
+            """
+        },
+        "on the host in some rounds",
+    ),
     "an install that depends on the GPU of the job": (
         "GPU401",
         {

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from gpulint import regex
 from gpulint.documents.python import PythonModule
@@ -38,6 +39,26 @@ def remove_statement(module: PythonModule, statement: ast.stmt) -> Edit | None:
     return Edit(module.path, module.span_at(first, last), "")
 
 
+def remove_run(module: PythonModule, run: Sequence[ast.stmt]) -> Edit | None:
+    """Remove neighbours of a block, of which some share a line with each other or with other code, together with the
+    ``;`` between them, or put ``pass`` in their place; None if they have their lines to themselves."""
+    text, starts = module.source.text, [*module.source.line_starts, len(module.source.text)]
+    start, end = module.offsets(run[0])[0], module.offsets(run[-1])[1]
+    first, last = starts[module.source.position(start)[0] - 1], starts[module.source.position(end)[0]]
+    before, behind = text[first:start].rstrip(), text[end:last].strip()
+    shared = any(one.end_lineno == other.lineno for one, other in pairwise(run))
+    if not (shared or before.endswith(";")) or (before and not before.endswith(";")):
+        return None
+    place, parent = module.place(run[0]), module.parents.get(run[0])
+    if place is None or (len(getattr(parent, place[0])) == len(run) and not isinstance(parent, ast.Module)):
+        return Edit(module.path, module.span_at(start, end), "pass")
+    if before:
+        return Edit(module.path, module.span_at(first + len(before[:-1].rstrip()), end), "")
+    if rest := behind.removeprefix(";").lstrip():
+        return Edit(module.path, module.span_at(start, text.index(rest, end)), "")
+    return Edit(module.path, module.span_at(first, last), "")
+
+
 def with_own_comment(source: SourceText, edit: Edit, speaks_of: re.Pattern[str] | None = None) -> Edit:
     """A removal together with the comment behind, and the one above if nothing else is below that one, or if its last
     line matches ``speaks_of``.
@@ -45,7 +66,7 @@ def with_own_comment(source: SourceText, edit: Edit, speaks_of: re.Pattern[str] 
     Left alone, the comment would describe what is gone.
     """
     span = edit.span
-    if edit.text:
+    if edit.text or source.line(span.line)[: span.column - 1].strip():
         return edit
     first, below = span.line, span.end_line
     if span.end_column > 1:

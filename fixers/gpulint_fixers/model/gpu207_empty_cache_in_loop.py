@@ -20,7 +20,7 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.trials import MEASURES
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, ModuleIndex, last_name
 from gpulint_fixers.edits.imports import drop_import
-from gpulint_fixers.edits.statements import remove_statement, with_own_comment, without_gaps
+from gpulint_fixers.edits.statements import remove_run, remove_statement, with_own_comment, without_gaps
 from gpulint_fixers.model.memory_helpers import freeing_run, without_calls
 
 _MEMORY = "; what the program holds has to fit into memory without it"
@@ -64,7 +64,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if (clause := _empty_clause(project, module, run)) is not None:
         return clause
     made = _without(project, module, run)
-    if made is None or (any(edit.text == "pass" for edit in made.edits) and not _overrides(project, module, statement)):
+    if made is None:
+        return Declined("it shares its line with other code")
+    if any(edit.text == "pass" for edit in made.edits) and not _overrides(project, module, statement):
         return Declined(_advice(module, statement))
     if beside := in_each_branch(project, module, call):
         return _with_others(project, module, made, beside)
@@ -136,6 +138,11 @@ def _freeing(run: list[ast.stmt]) -> list[ast.Call]:
 def _without(project: Project, module: ModuleIndex, run: list[ast.stmt]) -> Fix | None:
     """Remove statements that free memory, with the imports that only they need, and the comment about them."""
     syntax, source = module.syntax, module.syntax.source
+    if (whole := remove_run(syntax, run)) is not None:
+        removals = (
+            [whole] if whole.span.cell is not None else without_gaps(source, [with_own_comment(source, whole, _SPEAKS)])
+        )
+        return Fix(f"remove {_names(project, module, run)}{_MEMORY}", Safety.UNSAFE, (*_unused(module, run), *removals))
     found = [remove_statement(syntax, one) for one in run]
     removals = [edit for edit in found if edit is not None]
     if len(removals) < len(run):

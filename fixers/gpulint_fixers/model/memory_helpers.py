@@ -68,8 +68,8 @@ def _only_frees(statement: ast.stmt) -> bool:
 
 
 def freeing_run(module: ModuleIndex, statement: ast.stmt) -> list[ast.stmt]:
-    """The neighbours of a statement, on the lines right above and below, that do nothing but free memory either, and
-    the statement itself; with a test for a GPU, or a ``try``, of which it is all."""
+    """The neighbours of a statement, on its line and those right above and below, that do nothing but free memory
+    either, and the statement itself; with a test for a GPU, or a ``try``, of which it is all."""
     inner: ast.AST = statement
     for up in module.syntax.ancestors(statement):
         if not isinstance(up, ast.If | ast.Try | ast.With) or not _only_frees(up) or not _asks_for_gpu(up):
@@ -109,7 +109,7 @@ def _imports_for_others(module: ModuleIndex, run: list[ast.stmt]) -> bool:
 
 
 def _goes_with(one: ast.stmt, other: ast.stmt) -> bool:
-    near = one.lineno == (other.end_lineno or 0) + 1 or other.lineno == (one.end_lineno or 0) + 1
+    near = one.lineno - (other.end_lineno or 0) in (0, 1) or other.lineno - (one.end_lineno or 0) in (0, 1)
     frees = not isinstance(one, ast.Pass) and not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))
     return near and frees and _only_frees(one) and _asks_for_gpu(one)
 

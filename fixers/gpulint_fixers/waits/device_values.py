@@ -34,6 +34,7 @@ from gpulint_fixers.waits.logs.whole_runs import with_reads_above
 from gpulint_fixers.waits.returned_logs import HANDS_OVER
 from gpulint_fixers.waits.step_tests import is_lightning_log
 from gpulint_fixers.waits.sums.device_sums import averaged, summed, variable_of
+from gpulint_fixers.waits.sums.host_rounds import apart
 from gpulint_fixers.waits.sums.keyed_sums import keyed
 from gpulint_fixers.waits.sums.running_extremes import extreme
 from gpulint_fixers.waits.unread_values import unread, unread_copy
@@ -173,6 +174,8 @@ def metered(project: Project, found: HostWait, call: ast.Call, loop: LoopNode) -
         return reads
     if len(reads) != 1:
         return Declined("more is done with the number than averaging it")
+    if (mixed := apart(project, module, reads)) is not None:
+        return mixed
     made = given_to_meter(project, variable_of(project, found, loop, call.func.value.id), call, reads[0].whole)
     if isinstance(made, Declined):
         return made

@@ -52,6 +52,7 @@ from gpulint.training.frozen_models import ends_in_layers, is_frozen
 from gpulint.training.gradient_free import runs_without_gradients
 from gpulint.training.gradient_needs import may_need_gradients
 from gpulint.training.inference_loops import InferenceLoop, graphs_in_evaluation, trains_as_well
+from gpulint.training.later_losses import collects_loss
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.made_up_inputs import is_given_made_up
 from gpulint.training.model_frameworks import may_be_of_another_framework
@@ -134,13 +135,15 @@ def _is_switched_off(module: ModuleIndex, found: InferenceLoop) -> bool:
 
 def _needs_gradients(project: Project, module: ModuleIndex, found: InferenceLoop) -> bool:
     """Return whether the loop itself takes gradients, or may take them, for maps of what the model looks at; or a
-    function that gets the model does (``get_hessian(model, loader)``)."""
+    function that gets the model does (``get_hessian(model, loader)``), or what is below the loop, of all its rounds."""
     if found.loop is None:
         return takes_gradients(project, module, found.forward)
     if found.trains_too:
         return False
-    return takes_gradients(project, module, found.loop) or may_need_gradients(
-        project, module, found.loop, found.forward, found.model
+    return (
+        takes_gradients(project, module, found.loop)
+        or may_need_gradients(project, module, found.loop, found.forward, found.model)
+        or collects_loss(project, module, found.loop, found.forward)
     )
 
 

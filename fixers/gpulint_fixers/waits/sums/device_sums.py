@@ -30,6 +30,7 @@ from gpulint_fixers.waits.double_precision import has_doubles, in_single
 from gpulint_fixers.waits.element_types import is_about_loss, is_float, is_integer
 from gpulint_fixers.waits.sums.float_uses import is_used_as_float
 from gpulint_fixers.waits.sums.formulas import is_formula
+from gpulint_fixers.waits.sums.host_rounds import added_plainly
 from gpulint_fixers.waits.sums.spread_devices import is_spread
 from gpulint_fixers.waits.sums.sums_of_tables import is_read_at_once
 from gpulint_fixers.waits.sums.tensor_sums import added_to_tensor, is_zeros
@@ -175,7 +176,9 @@ def added_up(
     reasons += made.reasons
     if made.logs is not None:
         reasons.append(f"it is logged every {made.logs.every} steps")
-    edits = (*(read.replaced(module, _without_detach(suffix, read)) for read in reads), *uncast, *made.edits)
+    if isinstance(plain := added_plainly(project, variable, reads), Declined):
+        return plain
+    edits = (*(read.replaced(module, _without_detach(suffix, read)) for read in reads), *plain, *uncast, *made.edits)
     description = "add up on the GPU and read the sum when it is used"
     if not exact.is_certain and not counts and not reasons:
         reasons = taken_for_tensors(project, module, reads)

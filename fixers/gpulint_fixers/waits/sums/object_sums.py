@@ -22,6 +22,7 @@ from gpulint_fixers.waits.device_reads import reads_of, uses_other_library
 from gpulint_fixers.waits.double_precision import has_doubles
 from gpulint_fixers.waits.element_types import is_integer
 from gpulint_fixers.waits.sums.device_sums import exactness, is_number
+from gpulint_fixers.waits.sums.host_rounds import apart
 from gpulint_fixers.waits.sums.tensor_sums import stored_in_tensor
 
 _UNKNOWN = Declined("the value is stored in an object or a table in every step")
@@ -71,6 +72,8 @@ def kept_in_object(project: Project, found: HostWait) -> Fix | Declined:
     reads = reads_of(project, found)
     if isinstance(reads, Declined):
         return reads
+    if (mixed := apart(project, found.module, reads)) is not None:
+        return mixed
     exact = exactness(project, found.module, statement.value, reads)
     if isinstance(exact, Declined):
         return exact

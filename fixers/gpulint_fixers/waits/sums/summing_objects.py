@@ -25,6 +25,7 @@ from gpulint_fixers.waits.lists.device_lists import kept_value
 from gpulint_fixers.waits.lists.device_tables import methods_read
 from gpulint_fixers.waits.logs.log_intervals import logged_seldom
 from gpulint_fixers.waits.sums.device_sums import exactness, is_number
+from gpulint_fixers.waits.sums.host_rounds import apart
 from gpulint_fixers.waits.sums.object_sums import Sum, used
 
 _UNKNOWN = Declined("what the object does with the number is unknown")
@@ -59,6 +60,8 @@ def added_by_object(project: Project, found: HostWait, call: ast.Call) -> Fix | 
         return reads
     if len(reads) != 1 or not call.args or not any(part is reads[0].whole for part in walk(call.args[0])):
         return _UNKNOWN
+    if (mixed := apart(project, module, reads)) is not None:
+        return mixed
     if isinstance(exact := exactness(project, module, call.args[0], reads), Declined):
         return exact
     edits = _class_edits(project, adder)

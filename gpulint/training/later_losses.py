@@ -1,0 +1,112 @@
+"""Losses that are made of what a loop collects over all of its rounds, and propagated below it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpulint.documents.python import walk
+from gpulint.query import query
+from gpulint.training.differentiation import MAX_ASSIGNED, propagates
+from gpulint.training.loop_contexts import LoopContexts
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, LoopNode, ModuleIndex, dotted, last_name
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+_WITHOUT_GRAPH = frozenset(
+    "detach detach_ data item tolist numpy float int bool len argmax argmin argsort eq ne gt lt size shape".split()
+)
+"""What leaves no graph of a tensor."""
+_FILLS = frozenset({"append", "extend", "add", "insert", "appendleft"})
+
+
+@query
+def collects_loss(project: Project, module: ModuleIndex, loop: LoopNode, forward: ast.Call) -> bool:
+    """Return whether a loop collects what a model computes (``outputs.append(model(x))``, ``total += loss``), and a
+    loss that is made of it is propagated below the loop, once for all of its rounds; or, where an object keeps it, in
+    another method."""
+    kept = _collected(loop, forward)
+    if not kept:
+        return False
+    function = module.function(loop)
+    around = {*project.fact(LoopContexts).around(module, loop)}
+    end = loop.end_lineno or loop.lineno
+    below = [
+        step
+        for step in module.calls_of(function)
+        if step.lineno > end
+        and around.issuperset(project.fact(LoopContexts).around(module, step))
+        and propagates(project, module, step)
+    ]
+    if _made_of(module, function, below, end) & kept:
+        return True
+    of_self = {name for name in kept if name.startswith("self.")}
+    return bool(of_self) and any(
+        of_self & _made_of(module, method, [call for call in calls if propagates(project, module, call)], 0)
+        for method in _other_methods(module, function)
+        if (calls := module.calls_of(method))
+    )
+
+
+def _other_methods(module: ModuleIndex, function: FunctionNode | None) -> Iterator[FunctionNode]:
+    owner = module.syntax.parents.get(function) if function is not None else None
+    if isinstance(owner, ast.ClassDef):
+        yield from (part for part in owner.body if isinstance(part, FUNCTIONS) and part is not function)
+
+
+def _collected(loop: LoopNode, forward: ast.Call) -> frozenset[str]:
+    """Names of what takes something of each round, with the graph of what ``forward`` computes."""
+    holders, kept = set[str](), set[str]()
+    for part in walk(loop):
+        match part:
+            case ast.Assign(targets=[target], value=value) if _holds(value, forward, holders):
+                name = dotted(target.value) if isinstance(target, ast.Subscript) else dotted(target)
+                if isinstance(target, ast.Subscript) or any(dotted(inner) == name != "" for inner in _parts(value)):
+                    kept.add(name)
+                holders |= {dotted(inner) for inner in (target.elts if isinstance(target, ast.Tuple) else [target])}
+            case ast.AugAssign(target=target, value=value) if _holds(value, forward, holders):
+                kept.add(dotted(target))
+            case ast.Call(func=ast.Attribute(value=owner, attr=attr), args=[*_, value]) if attr in _FILLS:
+                if _holds(value, forward, holders):
+                    kept.add(dotted(owner))
+    return frozenset(kept - {""})
+
+
+def _holds(value: ast.expr, forward: ast.Call, holders: set[str]) -> bool:
+    return any(part is forward or dotted(part) in holders - {""} for part in _parts(value))
+
+
+def _parts(value: ast.expr) -> Iterator[ast.expr]:
+    """The parts of a value whose graphs it keeps."""
+    if isinstance(value, ast.Compare) or (isinstance(value, ast.Attribute) and value.attr in _WITHOUT_GRAPH):
+        return
+    if isinstance(value, ast.Call) and last_name(value.func) in _WITHOUT_GRAPH:
+        return
+    yield value
+    for part in ast.iter_child_nodes(value):
+        inner = part.value if isinstance(part, ast.keyword) else part
+        if isinstance(inner, ast.expr):
+            yield from _parts(inner)
+
+
+def _made_of(module: ModuleIndex, function: FunctionNode | None, steps: list[ast.Call], after: int) -> frozenset[str]:
+    """Names that what is propagated is made of, as far as the assignments below a line tell."""
+    names = {dotted(part) for step in steps for part in _parts(step)} - {""}
+    if not names:
+        return frozenset()
+    statements: Iterator[ast.Assign | ast.AugAssign] = module.syntax.of(ast.Assign, ast.AugAssign)
+    assigned = [
+        (dotted(target), part.value, isinstance(part, ast.Assign))
+        for part in statements
+        if part.lineno > after and module.function(part) is function
+        for target in (part.targets if isinstance(part, ast.Assign) else [part.target])
+    ]
+    for _ in range(MAX_ASSIGNED):
+        found = {dotted(part) for target, value, _ in assigned if target in names for part in _parts(value)} - {""}
+        if found <= names:
+            break
+        names |= found
+    anew = {name for name, value, is_set in assigned if is_set and all(dotted(part) != name for part in _parts(value))}
+    return frozenset(names - (anew if after else set()))
