@@ -40,9 +40,10 @@ how much GPU time the waste costs: `high`, `medium` or `low`.
    is installed or downloaded.
 4. The jobs of the tree that run the file say how many GPUs wait.
 5. The share of the run that is lost, or the GPU-seconds of what happens once per run, gives the level. Ranges count
-   with the geometric mean of their ends. An info is never high, and a finding is low where nothing in the
-   code establishes what it assumes (`Cost(..., assumed="assuming samples of one shape")`); the basis then says so.
-   A job without work is medium where its time limit allows less than the GPU-seconds of a high level.
+   with the geometric mean of their ends. An info, which may not apply, is one level lower in a step and never high
+   elsewhere. A finding is low where nothing in the code establishes what it assumes
+   (`Cost(..., assumed="assuming samples of one shape")`); the basis then says so. A job without work is medium where
+   its time limit allows less than the GPU-seconds of a high level.
 6. A wait of the host costs what it adds to its step. After one that stays in any case (a value that the step needs,
    shows or writes to a curve, a scaler of gradients, a clock, a solver of the host), others cost little. A value that
    is needed in a function that the loop calls counts as well, as does a copy of numbers to the GPU in each round of the
