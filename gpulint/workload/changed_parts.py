@@ -91,8 +91,15 @@ def _parts(project: Project, loader: Loader) -> _Parts:
     return _Parts(
         frozenset(made | {origin.node for origin in origins if isinstance(origin.node, ast.expr)}),
         frozenset(name for _, part in used if (name := _name_read(part))),
-        frozenset((module, part.id) for module, part in used if isinstance(part, ast.Name)),
+        frozenset(
+            (module, part.id) for module, part in used if isinstance(part, ast.Name) and _is_global(module, part)
+        ),
     )
+
+
+def _is_global(module: ModuleIndex, name: ast.Name) -> bool:
+    """Return whether a name in a function is the module's, and no variable of the function."""
+    return module.scope(name).lookup(name.id) is module.top.bindings.get(name.id)
 
 
 def _origins(project: Project, loader: Loader) -> list[NodeRef]:

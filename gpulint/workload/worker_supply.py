@@ -60,6 +60,12 @@ def shares_client(project: Project, loader: Loader) -> bool:
     return _shares(project, loader, "client")
 
 
+def shares_engine(project: Project, loader: Loader) -> bool:
+    """Return whether the data set of a loader makes its samples with a library's object that computes in threads of its
+    own (``onnxruntime.InferenceSession``), which forked workers would lack."""
+    return _shares(project, loader, "engine")
+
+
 def _shares(project: Project, loader: Loader, kind: str) -> bool:
     resolver = project.fact(Resolver)
     for made in dict.fromkeys((*_made(project, loader), *parts_of(project, loader))):
