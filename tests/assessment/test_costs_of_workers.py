@@ -512,10 +512,24 @@ def test_samples_that_take_the_next_whatever_their_index_need_one_process(
     assert levels(tmp_path, {"net.py": "", "train.py": HEAD + data + TRAINING}, "GPU303") == [level]
 
 
+POSES = """\
+class Poses:
+    def __init__(self, name):
+        self.library = mediapipe.solutions.pose
+        self.pose = self.library.Pose()
+
+    def run(self, image):
+        return self.pose.process(image)
+
+
+"""
+
+
 @pytest.mark.parametrize(
     ("made", "first"),
     [
         ("onnxruntime.InferenceSession(name)", "make what the data set computes with in each worker"),
+        ("Poses(name)", "make what the data set computes with in each worker"),
         ("Net(name)", "set "),
     ],
 )
@@ -523,7 +537,9 @@ def test_what_computes_in_threads_of_its_own_is_made_in_each_worker(tmp_path: Pa
     data = IMAGES.replace("self.paths = paths", f"self.paths, self.net = paths, {made}").replace(
         "transform(Image", "self.net.run(Image"
     )
-    report = scan(tmp_path, {"net.py": "", "train.py": "import onnxruntime\n" + HEAD + data + TRAINING})
+    report = scan(
+        tmp_path, {"net.py": "", "train.py": "import mediapipe, onnxruntime\n" + POSES + HEAD + data + TRAINING}
+    )
     (found,) = [one.finding for one in report.results if one.finding.rule.code == "GPU303"]
     assert found.help.startswith(first)
 
