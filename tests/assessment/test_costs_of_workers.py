@@ -512,6 +512,17 @@ def test_samples_that_take_the_next_whatever_their_index_need_one_process(
     assert levels(tmp_path, {"net.py": "", "train.py": HEAD + data + TRAINING}, "GPU303") == [level]
 
 
+@pytest.mark.parametrize(("made", "level"), [("Held", "low"), ("Photos", "high")])
+def test_a_method_counts_as_the_class_of_the_data_set_has_it(tmp_path: Path, made: str, level: str) -> None:
+    held = (
+        "    def read(self, index):\n        return Image.open(self.paths[index]).convert('RGB')\n\n"
+        "class Held(Photos):\n    def read(self, index):\n        return self.images[index]\n\n"
+    )
+    data = IMAGES.replace("transform(Image.open(self.paths[index]))", "self.read(index)")
+    data = data.replace("loader =", held + "loader =").replace("DataLoader(Photos", f"DataLoader({made}")
+    assert levels(tmp_path, {"net.py": "", "train.py": HEAD + data + TRAINING}, "GPU303") == [level]
+
+
 POSES = """\
 class Poses:
     def __init__(self, name):
