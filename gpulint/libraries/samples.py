@@ -37,8 +37,9 @@ class Handle(CallRow):
     processes, which forked processes cannot share."""
 
     calls: tuple[str, ...]
-    kind: Literal["file", "client", "thread", "gpu", "arrays", "messages", "gpu-tensor"]
-    """``arrays`` are files of arrays, of which an index reads a part; a ``gpu-tensor`` is on the GPU by default."""
+    kind: Literal["file", "client", "thread", "engine", "gpu", "arrays", "messages", "gpu-tensor"]
+    """An ``engine`` computes in threads of its own; ``arrays`` are files of arrays, of which an index reads a part; a
+    ``gpu-tensor`` is on the GPU by default."""
 
 
 @dataclass(frozen=True, slots=True)

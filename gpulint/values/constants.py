@@ -14,7 +14,7 @@ from gpulint.numerals import MAX_DIGITS
 from gpulint.query import cyclic
 from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
-from gpulint.values import held_values, strings, tracker_config
+from gpulint.values import environment_numbers, held_values, strings, tracker_config
 from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _BINARY: dict[type[ast.operator], Callable[[int | float, int | float], int | flo
 _CONVERSIONS = frozenset(
     {"int", "float", "str", "bool", "pathlib.Path", "Path", "os.path.expanduser", "os.path.abspath"}
 )
-_ENVIRONMENT = frozenset({"os.environ.get", "os.getenv"})
+_NUMBERS = frozenset({"int", "float"})
 _JOINS = frozenset({"os.path.join", "posixpath.join"})
 _BACKENDS = {f"torch.distributed.Backend.{name.upper()}": name for name in ("nccl", "gloo", "mpi")}
 """Constants that PyTorch gives names to."""
@@ -248,15 +248,14 @@ class Constants:
         module = ref.module
         names = self._project.fact(Resolver).call_names(module, node)
         if names & _CONVERSIONS and len(node.args) == 1 and not node.keywords:
-            for value in self.of(module, node.args[0]).values:
-                yield Value(_convert(names, value.value), value.place, value.source)
-        elif names & _ENVIRONMENT and node.args:
-            name = self.of(module, node.args[0])
-            if name.complete and len(name.values) == 1:
-                yield from self.options.environment(str(name.values[0].value))
-            if len(node.args) > 1:
-                for value in self.of(module, node.args[1]).values:
-                    yield Value(value.value, value.place, "environment")
+            inner = self.of(module, node.args[0])
+            source = "environment" if inner.unknown and names & _NUMBERS else ""
+            if source and not all(environment_numbers.may_be_unset(self._project, one) for one in inner.unknown):
+                return  # ``int(settings.get("workers") or 0)`` is 0 only where the settings lack it
+            for value in inner.values:
+                yield Value(_convert(names, value.value), value.place, source or value.source)
+        elif names & environment_numbers.ENVIRONMENT and node.args:
+            yield from self._of_environment(module, node)
         elif names & _JOINS and node.args:
             yield from self._join(ref, node)
         elif isinstance(node.func, ast.Attribute) and node.func.attr in ("get", "get_hparam", "pop") and node.args:
@@ -267,6 +266,15 @@ class Constants:
             yield Value(made[0], self.place(ref), made[1])
         else:
             yield from self.options.default_of_call(ref, node)
+
+    def _of_environment(self, module: ModuleIndex, node: ast.Call) -> Iterator[Value]:
+        known = self.of(module, node.args[0])
+        name = str(known.values[0].value) if known.complete and len(known.values) == 1 else ""
+        if name:
+            yield from self.options.environment(name)
+        if len(node.args) > 1 and not environment_numbers.is_set_in_jobs(self._project, name):
+            for value in self.of(module, node.args[1]).values:
+                yield Value(value.value, value.place, "environment")
 
     def _join(self, ref: NodeRef, node: ast.Call) -> Iterator[Value]:
         """A joined path, with ``{}`` for each part that is not constant; nothing if its head is unknown."""

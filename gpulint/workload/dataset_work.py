@@ -19,6 +19,7 @@ from gpulint.semantic.properties import properties
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.guards import Guards
 from gpulint.training.loader_calls import Loader, loader_argument
+from gpulint.workload import filled_samples
 from gpulint.workload.conversions import CHEAP, only_converts
 from gpulint.workload.list_draws import draws, loops_around
 from gpulint.workload.stored_arrays import reads_stored
@@ -159,7 +160,7 @@ def _is_trivial(project: Project, source: NodeRef) -> bool:
         if _is_received(project, where):
             return True
         owners = _classes_of(project, where)  # several where an option chooses one
-        if owners and all(only_looks_up(project, owner, _costing_nothing(project, owner, where)) for owner in owners):
+        if owners and all(_only_looks_up(project, owner, where) for owner in owners):
             return True
         if isinstance(node, ast.Call) and _inherits_toy(project, where):
             return True
@@ -178,6 +179,12 @@ def _is_trivial(project: Project, source: NodeRef) -> bool:
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _BUILDS:
             todo.append(NodeRef(where.module, node.func.value))
     return False
+
+
+def _only_looks_up(project: Project, owner: NodeRef, made: NodeRef) -> bool:
+    """Return whether a class gives out samples as they are, as the expression ``made`` makes its object."""
+    missing = filled_samples.calls_for_missing(project, owner, made)
+    return only_looks_up(project, owner, _costing_nothing(project, owner, made) | missing)
 
 
 def _is_received(project: Project, source: NodeRef) -> bool:

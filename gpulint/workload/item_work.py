@@ -21,6 +21,7 @@ from gpulint.training.guards import Guards
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.sample_draws import Readers
 from gpulint.workload.dataset_work import ARRANGES
+from gpulint.workload.filled_samples import filled_attributes, is_inside, own_method, runs_for_missing
 from gpulint.workload.kept_samples import keeps_on_disk, keeps_results
 from gpulint.workload.loaded_sets import loaded_parts
 from gpulint.workload.sample_preprocessing import IMAGES, RESAMPLES, TOKENISES, VIDEO, VOLUMES, SamplePreprocessing
@@ -142,7 +143,7 @@ class ItemWorks:
             getters = [getter for name in _GETTERS if (getter := resolver.method(where, owner, name)) is not None]
             kinds |= self._of_sets(resolver.base_names(where, owner))
             for getter in getters:
-                kinds |= self._of_callable(getter, source)
+                kinds |= self._of_callable(getter, source, NodeRef(where, owner))
                 kinds |= {"file"} if reads_stored(self._project, getter, NodeRef(where, owner)) else set()
             known = known or bool(getters) or bool(kinds)
         if isinstance(node, ast.Call):
@@ -200,11 +201,12 @@ class ItemWorks:
 
     # -- functions -----------------------------------------------------------------------------------------------------
 
-    def _of_callable(self, made: NodeRef, of: NodeRef | None = None) -> set[str]:
+    def _of_callable(self, made: NodeRef, of: NodeRef | None = None, owner: NodeRef | None = None) -> set[str]:
         """The work of a function, with those of the tree that it calls and that do not keep their results, as from the
         second epoch on; none that defaults rule out (``if self.preloaded: return self.samples[index]``), or the call
-        ``of`` the constructor of its object (``transform=None``)."""
+        ``of`` the constructor of its object, a data set of the class ``owner`` (``transform=None``)."""
         given = (of,) if of is not None and isinstance(of.node, ast.Call) else ()
+        filled = filled_attributes(self._project, owner, of) if owner and of else frozenset[str]()
         found, seen, todo = set[str](), set[ast.AST](), [(made, 0)]
         while todo and len(seen) < MAX_FUNCTIONS:
             ref, depth = todo.pop()
@@ -221,15 +223,20 @@ class ItemWorks:
                 if isinstance(part, ast.Call)
                 and not guards.is_off_by_default(ref.module, part, ref.node)
                 and not is_kept_out(self._project, ref.module, part, given)
+                and not (owner and runs_for_missing(ref.module, part, filled) and is_inside(self._project, owner, ref))
             ]
             found |= {kind for call in calls for kind in self._of_call(ref.module, call)}
             found |= {"collect" if _only_collects(part) else "loop" for part in inside if _is_loop(part)}
             if depth < MAX_CALLS:
-                resolver = self._project.fact(Resolver)
-                called = [callee for call in calls for callee in resolver.callees(ref.module, call)]
+                called = [callee for call in calls for callee in self._called(ref.module, call, owner)]
                 called += properties(self._project, ref)
                 todo += [(one, depth + 1) for one in called if not keeps_results(self._project, one)]
         return found
+
+    def _called(self, module: ModuleIndex, call: ast.Call, owner: NodeRef | None) -> list[NodeRef]:
+        """The functions of the tree that a call runs; on ``self`` the method of the class of the object."""
+        method = own_method(self._project, owner, NodeRef(module, call)) if owner is not None else None
+        return [method] if method is not None else list(self._project.fact(Resolver).callees(module, call))
 
     def _of_call(self, module: ModuleIndex, call: ast.Call) -> Iterator[str]:
         names = self._project.fact(Resolver).call_names(module, call)

@@ -77,18 +77,28 @@ def _steering(project: Project, data_set: NodeRef) -> str:
     owner = data_set.node
     assert isinstance(owner, ast.ClassDef)
     parts = _parts_of_samples(owner)
-    counted = {
-        part.target.attr
-        for part in parts
-        if isinstance(part, ast.AugAssign)
-        and isinstance(part.target, ast.Attribute)
-        and last_name(part.target.value) == "self"
-    }
+    counted = {name for part in parts if (name := counted_up(part))}
     for branch in (part for part in parts if isinstance(part, ast.If) and counted):
         names = [part.attr for part in walk(branch.test) if isinstance(part, ast.Attribute) and part.attr in counted]
         if names and any(_changes_more(part, counted) for statement in branch.body for part in walk(statement)):
             return names[0]
     return ""
+
+
+def counted_up(part: ast.AST) -> str:
+    """Return the attribute that a statement counts up or down: ``self.next += 1``, ``self.next = (self.next + 1) %
+    len(self)``; empty if there is none."""
+    match part:
+        case ast.AugAssign(target=ast.Attribute(value=ast.Name(id="self"), attr=name)):
+            return name
+        case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=ast.BinOp() as value):
+            sums = (one for one in walk(value) if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Add | ast.Sub))
+            return name if any(_is_own(end, name) for one in sums for end in (one.left, one.right)) else ""
+    return ""
+
+
+def _is_own(value: ast.expr, name: str) -> bool:
+    return isinstance(value, ast.Attribute) and value.attr == name and last_name(value.value) == "self"
 
 
 def _changes_more(part: ast.AST, counted: set[str]) -> bool:
@@ -111,7 +121,7 @@ def _next_of(project: Project, data_set: NodeRef) -> str:
     owner = data_set.node
     assert isinstance(owner, ast.ClassDef)
     parts = _parts_of_samples(owner)
-    counted = {
+    counted = {name for part in parts if (name := counted_up(part))} | {
         part.target.attr for part in parts if isinstance(part, ast.AugAssign) and isinstance(part.target, ast.Attribute)
     }
     queues = {name for name, made in kept_attributes(owner) if _is_queue(project, data_set.module, made)}

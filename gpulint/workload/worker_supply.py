@@ -60,6 +60,12 @@ def shares_client(project: Project, loader: Loader) -> bool:
     return _shares(project, loader, "client")
 
 
+def shares_engine(project: Project, loader: Loader) -> bool:
+    """Return whether the data set of a loader makes its samples with a library's object that computes in threads of its
+    own (``onnxruntime.InferenceSession``), which forked workers would lack."""
+    return _shares(project, loader, "engine")
+
+
 def _shares(project: Project, loader: Loader, kind: str) -> bool:
     resolver = project.fact(Resolver)
     for made in dict.fromkeys((*_made(project, loader), *parts_of(project, loader))):
@@ -228,13 +234,24 @@ def _is_open(project: Project, module: ModuleIndex, value: ast.expr, kind: str, 
     resolver = project.fact(Resolver)
     for ref in resolver.points_to(module, value) or [NodeRef(module, value)]:
         if isinstance(ref.node, ast.Call) and matches(
-            handles(project, kind), resolver.call_names(ref.module, ref.node) - _AT_ONCE
+            handles(project, kind), _names(project, ref.module, ref.node) - _AT_ONCE
         ):
             return True
         whole = _whole(ref.node)
         if parts and whole is not None and _is_open(project, ref.module, whole, kind, parts - 1):
             return True
     return False
+
+
+def _names(project: Project, module: ModuleIndex, call: ast.Call) -> frozenset[str]:
+    """Return the names of what is called, also by an attribute that holds a part of a library (``self.poses =
+    mediapipe.solutions.pose``, ``self.poses.Pose()``)."""
+    resolver = project.fact(Resolver)
+    names = resolver.call_names(module, call)
+    if names or not isinstance(call.func, ast.Attribute):
+        return names
+    parts = (ref for ref in resolver.points_to(module, call.func.value) if isinstance(ref.node, ast.Attribute))
+    return frozenset(f"{name}.{call.func.attr}" for ref in parts for name in resolver.names(ref.module, ref.node))
 
 
 def _whole(part: ast.AST) -> ast.expr | None:

@@ -498,6 +498,68 @@ def test_workers_would_change_copies_of_what_the_program_reads(tmp_path: Path, r
 
 
 @pytest.mark.parametrize(
+    ("counts", "level"),
+    [
+        ("self.at = (self.at + 1) % len(self.paths)", "low"),
+        ("self.at = self.at + 1", "low"),
+        ("self.at = index * 2 + 1", "high"),
+    ],
+)
+def test_samples_that_take_the_next_whatever_their_index_need_one_process(
+    tmp_path: Path, counts: str, level: str
+) -> None:
+    data = IMAGES.replace("self.paths = paths", "self.paths, self.at = paths, 0").replace(
+        "        return transform(Image.open(self.paths[index]))",
+        f"        {counts}\n        return transform(Image.open(self.paths[self.at]))",
+    )
+    assert counts in data
+    assert levels(tmp_path, {"net.py": "", "train.py": HEAD + data + TRAINING}, "GPU303") == [level]
+
+
+@pytest.mark.parametrize(("made", "level"), [("Held", "low"), ("Photos", "high")])
+def test_a_method_counts_as_the_class_of_the_data_set_has_it(tmp_path: Path, made: str, level: str) -> None:
+    held = (
+        "    def read(self, index):\n        return Image.open(self.paths[index]).convert('RGB')\n\n"
+        "class Held(Photos):\n    def read(self, index):\n        return self.images[index]\n\n"
+    )
+    data = IMAGES.replace("transform(Image.open(self.paths[index]))", "self.read(index)")
+    data = data.replace("loader =", held + "loader =").replace("DataLoader(Photos", f"DataLoader({made}")
+    assert levels(tmp_path, {"net.py": "", "train.py": HEAD + data + TRAINING}, "GPU303") == [level]
+
+
+POSES = """\
+class Poses:
+    def __init__(self, name):
+        self.library = mediapipe.solutions.pose
+        self.pose = self.library.Pose()
+
+    def run(self, image):
+        return self.pose.process(image)
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "first"),
+    [
+        ("onnxruntime.InferenceSession(name)", "make what the data set computes with in each worker"),
+        ("Poses(name)", "make what the data set computes with in each worker"),
+        ("Net(name)", "set "),
+    ],
+)
+def test_what_computes_in_threads_of_its_own_is_made_in_each_worker(tmp_path: Path, made: str, first: str) -> None:
+    data = IMAGES.replace("self.paths = paths", f"self.paths, self.net = paths, {made}").replace(
+        "transform(Image", "self.net.run(Image"
+    )
+    report = scan(
+        tmp_path, {"net.py": "", "train.py": "import mediapipe, onnxruntime\n" + POSES + HEAD + data + TRAINING}
+    )
+    (found,) = [one.finding for one in report.results if one.finding.rule.code == "GPU303"]
+    assert found.help.startswith(first)
+
+
+@pytest.mark.parametrize(
     ("command", "level"), [('["python", "train.py", "--workers", "8"]', "low"), ('["python", "train.py"]', "medium")]
 )
 def test_a_program_that_starts_the_training_gives_workers(tmp_path: Path, command: str, level: str) -> None:

@@ -128,6 +128,55 @@ def test_workers_see_what_their_samples_are_made_of(job: MakeJob, before: str, a
     assert ("persistent_workers=True" in made.text("train.py")) is kept
 
 
+SCRIPT = """\
+import torch
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset
+from torchvision.transforms.functional import to_tensor
+
+side = 224
+
+
+class Photos(Dataset):
+    def __init__(self, files):
+        self.files = files
+
+    def __len__(self):
+        return len(self.files)
+
+    def __getitem__(self, index):
+        images = Image.open(self.files[index]).resize((side, side))
+        return to_tensor(images)
+
+
+loader = DataLoader(Photos(open("files.txt").read().split()), batch_size=64, pin_memory=True)
+model = make_model().cuda()
+optimizer = torch.optim.Adam(model.parameters())
+for epoch in range(90):
+    for images in loader:
+        images = images.cuda(non_blocking=True)
+        {inside}
+        loss = model(images).mean()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("inside", "kept"),
+    [
+        pytest.param("pass", True, id="the name of a variable of the method that makes samples"),
+        pytest.param("side = 96 + epoch", False, id="a variable of the module that the method reads"),
+    ],
+)
+def test_a_variable_of_a_method_is_not_that_of_its_module(job: MakeJob, inside: str, kept: bool) -> None:
+    made = job({"train.py": SCRIPT.format(inside=inside)})
+    (result,) = made.scan("GPU303")
+    assert ("persistent_workers=True" in result.finding.help) is kept
+    assert made.repair("GPU303")
+    assert ("persistent_workers=True" in made.text("train.py")) is kept
+
+
 SAMPLED = """\
 import torch
 from PIL import Image

@@ -759,6 +759,66 @@ CASES = {
         },
         "made with `requires_grad=True`",
     ),
+    "samples of a session that computes in threads": (
+        "GPU303",
+        {
+            "train.py": """\
+                import onnxruntime
+                import torch
+                from torch.utils.data import DataLoader, Dataset
+                from torchvision.io import read_image
+
+
+                class Points(Dataset):
+                    def __init__(self, paths):
+                        self.paths = paths
+                        self.net = onnxruntime.InferenceSession("a.onnx")
+
+                    def __len__(self):
+                        return len(self.paths)
+
+                    def __getitem__(self, index):
+                        return torch.tensor(self.net.run(None, {"x": read_image(self.paths[index]).numpy()})[0])
+
+
+                loader = DataLoader(Points(paths), batch_size=64, shuffle=True)
+                for points in loader:
+                    model(points.cuda()).sum().backward()
+                    optimizer.step()
+                """
+        },
+        "`self.net` is bound to threads or a context of the parent process, which forked workers would lack",
+    ),
+    "samples of a pipeline that computes in threads": (
+        "GPU303",
+        {
+            "train.py": """\
+                import mediapipe as mp
+                import torch
+                from torch.utils.data import DataLoader, Dataset
+                from torchvision.io import read_image
+
+
+                class Points(Dataset):
+                    def __init__(self, paths):
+                        self.paths = paths
+                        self.net = mp.solutions.pose.Pose()
+
+                    def __len__(self):
+                        return len(self.paths)
+
+                    def __getitem__(self, index):
+                        return torch.tensor(self.net.process(read_image(self.paths[index]).numpy()).landmarks)
+
+
+                loader = DataLoader(Points(paths), batch_size=64, shuffle=True)
+                for points in loader:
+                    model(points.cuda()).sum().backward()
+                    optimizer.step()
+                """
+        },
+        "`self.net` is bound to threads",
+    ),
 }
 
 

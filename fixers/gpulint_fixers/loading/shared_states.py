@@ -18,9 +18,9 @@ from gpulint.workload.gpu_samples import kept_attributes, reached
 from gpulint.workload.kept_samples import keeps_results
 from gpulint.workload.opened_early import opened_early
 from gpulint.workload.remembered_samples import remembered
-from gpulint.workload.sample_effects import changed_for_others
+from gpulint.workload.sample_effects import changed_for_others, counted_up
 from gpulint.workload.samples_with_gradients import have_gradients
-from gpulint.workload.worker_supply import handles, shares_client, shares_handle
+from gpulint.workload.worker_supply import handles, shares_client, shares_engine, shares_handle
 from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
 _CLIENT = regex.compile(
@@ -51,6 +51,8 @@ def shared_state(project: Project, loader: Loader) -> str:
         )
     if shares_client(project, loader):
         return "the data set has a client of the parent process, whose connections forked workers would share"
+    if shares_engine(project, loader):
+        return "the data set computes in threads or a context of the parent process, which forked workers would lack"
     if name := opened_early(project, loader):
         return (
             f"the training process opens `self.{name}` before its workers start, which would share it: close it there, "
@@ -95,7 +97,7 @@ def _of_class(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> str
                         f"each sample takes the next of `self.{name}`, of which each worker would have its own copy "
                         "that starts at the first"
                     )
-                case ast.AugAssign(target=ast.Attribute(value=ast.Name(id="self"), attr=name)):
+                case ast.AugAssign() | ast.Assign() if name := counted_up(part):
                     return f"each sample changes `self.{name}`, of which each worker would have its own copy"
                 case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Load()) if name in states:
                     return (
@@ -130,6 +132,9 @@ def _opened(
     for name, made in kept_attributes(owner):
         if isinstance(made, ast.Call) and matches(handles(project, "thread"), resolver.call_names(module, made)):
             yield name, "run or filled by threads of the parent process, which"
+            continue
+        if isinstance(made, ast.Call) and matches(handles(project, "engine"), resolver.call_names(module, made)):
+            yield name, "bound to threads or a context of the parent process, which"
             continue
         if isinstance(made, ast.Call) and matches(handles(project, "file"), resolver.call_names(module, made)):
             yield name, "an open file, which"

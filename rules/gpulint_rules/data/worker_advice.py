@@ -41,11 +41,12 @@ from gpulint.workload.sent_parts import (
 )
 from gpulint.workload.spawned_copies import spawned_work
 from gpulint.workload.trainer_workers import UnhelpedTrainer
-from gpulint.workload.worker_supply import shares_client, shares_handle
+from gpulint.workload.worker_supply import shares_client, shares_engine, shares_handle
 from gpulint.workspace.module_index import LOOPS, LoopNode, ModuleIndex, NodeRef, last_name
 
 _OPENS = "open the data set's file in each worker (on the first `__getitem__`), then "
 _CONNECTS = "make the data set's client in each worker (on the first `__getitem__`), then "
+_STARTS = "make what the data set computes with in each worker (on the first `__getitem__`), then "
 _COUNTS = (
     "change the data set in the loop over epochs instead of where `self.{}` reaches a number (each worker would count "
     "for itself), then set `num_workers=`"
@@ -105,7 +106,7 @@ def advice(project: Project, loader: Loader) -> str:
         return f"{needs}, then set `num_workers=`{of}"
     if name := steers_itself(project, loader):
         return _COUNTS.format(name) + of
-    first = _OPENS if shares_handle(project, loader) else _CONNECTS if shares_client(project, loader) else ""
+    first = _in_workers(project, loader)
     if not first and (name := opened_early(project, loader)):
         first = f"let each worker open `self.{name}` itself (the training process opens it first), then "
     if name := pinning_part(project, loader):
@@ -122,6 +123,15 @@ def advice(project: Project, loader: Loader) -> str:
     if project.fact(ItemWorks).of(loader).keeps:
         return said + _OWN_CACHES
     return said + (_NEXT_PASS if _changes_within_pass(project, loader) else "")
+
+
+def _in_workers(project: Project, loader: Loader) -> str:
+    """Return what of the data set each worker has to make for itself, as the start of the advice; empty if nothing."""
+    if shares_handle(project, loader):
+        return _OPENS
+    if shares_client(project, loader):
+        return _CONNECTS
+    return _STARTS if shares_engine(project, loader) else ""
 
 
 def said(default: list[Value], *, known: bool) -> str:
