@@ -28,6 +28,8 @@ from gpulint.values.periodic_tests import interval, is_periodic
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, BindingKind, ModuleIndex, last_name, source_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from gpulint.project import Project
 
 _PROCESSES = regex.compile(
@@ -45,7 +47,8 @@ MAX_NAMES = 2
 """Names that a switch is followed through, at most."""
 _DEBUG = regex.compile(
     r"(^|[._])(debug|debugging|verbose|profile|profiling|profiler|nan_check|detect_anomaly|anomaly|dry_run|benchmark|trace"
-    r"|(do_)?visuali[sz]e|fast_dev_run|(limit|sanity|smoke|quick)_(check|run|test))(_|\b)",
+    r"|(do_)?visuali[sz]e|fast_dev_run|(limit|sanity|smoke|quick)_(check|run|test))(_|\b)"
+    r"|\bgettrace\b|\b(pydevd|debugpy)|debugger",
     re.IGNORECASE,
 )
 _DEBUGS = regex.compile(r"(^|_)debug(_|$)")
@@ -107,7 +110,10 @@ class Guards:
         for test, holds in conditions(module, node):
             while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
                 test, holds = test.operand, not holds
-            if holds and (_DEBUG.search(text := source_text(module, spelt(module, test))) or "__debug__" in text):
+            match test:
+                case ast.Compare(ops=[ast.Is()], comparators=[ast.Constant(value=None)]):  # no tracer, no profiler
+                    holds = not holds
+            if holds and any(_DEBUG.search(text) or "__debug__" in text for text in _spellings(module, test)):
                 return True
         function = module.function(node)
         return function is not None and bool(_DEBUGS.search(function.name)) and self._is_asked_for(module, node)
@@ -330,3 +336,13 @@ def is_error(module: ModuleIndex, test: ast.expr, holds: bool) -> bool:
                 return True
             return holds and bool(_ERROR.search(name))
     return False
+
+
+def _spellings(module: ModuleIndex, test: ast.expr) -> Iterator[str]:
+    """Yield the text of a test, and of what its name is set to once (``tracing = sys.gettrace()``)."""
+    yield source_text(module, spelt(module, test))
+    bound = module.scope(test).lookup(test.id) if isinstance(test, ast.Name) else ()
+    if len(bound) == 1 and not bound[0].path:
+        match bound[0].value:
+            case ast.Attribute() | ast.Compare() | ast.Call(args=[], keywords=[]) as value:
+                yield source_text(module, value)
