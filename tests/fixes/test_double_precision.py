@@ -64,6 +64,12 @@ def test_a_library_that_chooses_the_device(job: MakeJob) -> None:
     _check(job({"train.py": program}), "as Accelerate may choose a device that has no other")
 
 
+def test_a_device_of_the_name_of_a_library_chooses_none(job: MakeJob) -> None:
+    circuit = 'import pennylane\n\nqubits = pennylane.device("lightning.qubit", wires=4)\n'
+    program = f"import torch\n\ndevice = torch.device('cuda')\n{_LOOP}"
+    _check(job({"circuit.py": circuit, "train.py": program}), "")
+
+
 def _check(made: Any, why: str) -> None:
     (fix,) = [one.fix for one in made.scan("GPU305") if isinstance(one.fix, Fix)]
     (read,) = [edit.text for edit in fix.edits if "detach" in edit.text]

@@ -25,10 +25,16 @@ def in_single(project: Project, module: ModuleIndex) -> str:
         return f"in single precision, as the tree names `{named}`, which has no other"
     if flag := free_device(project, module):
         return f"in single precision, as `{flag}` may name a device that has no other (`mps`)"
-    if named := _named(project, _LIBRARIES):
+    if named := next((one for one in _LIBRARIES if _is_imported(project, one)), ""):
         return f"in single precision, as {named.capitalize()} may choose a device that has no other (`mps`)"
     return ""
 
 
 def _named(project: Project, words: tuple[str, ...]) -> str:
     return next((word for word in words if project.word_index.mentioning(word.encode())), "")
+
+
+def _is_imported(project: Project, package: str) -> bool:
+    """Return whether a module imports a package; the word may also be of something else (``"lightning.qubit"``)."""
+    modules = map(project.module_at, project.word_index.mentioning(package.encode()))
+    return any(module is not None and package in module.packages for module in modules)
