@@ -862,3 +862,10 @@ def test_a_program_calls_the_helper_of_its_own_folder(tmp_path: Path, other: str
 def test_data_of_digits_in_a_comment_makes_no_toy(tmp_path: Path, line: str, level: str) -> None:
     (found,) = bases(tmp_path, {"net.py": "", "train.py": f"{HEAD}{IMAGES}{line}\n{TRAINING}"}, "GPU303")
     assert found.startswith(level), found
+
+
+@pytest.mark.parametrize(("use", "level"), [("", "high"), ("tried = DummyDataset(paths)\n", "low")])
+def test_a_made_up_data_set_that_nothing_uses_makes_no_toy(tmp_path: Path, use: str, level: str) -> None:
+    made_up = "class DummyDataset(Dataset):\n    def __getitem__(self, index):\n        return torch.zeros(3, 224, 224), 0\n\n"
+    (found,) = bases(tmp_path, {"net.py": "", "train.py": f"{HEAD}{IMAGES}{made_up}{use}{TRAINING}"}, "GPU303")
+    assert found.startswith(level), found
