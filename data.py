@@ -2,6 +2,7 @@ import PIL.Image
 from torch.utils.data import DataLoader, Dataset
 from pytorch_lightning import LightningDataModule
 
+
 class Photos(Dataset):
     def __init__(self, paths):
         self.paths = paths
@@ -11,6 +12,7 @@ class Photos(Dataset):
 
     def __getitem__(self, index):
         return transform(PIL.Image.open(self.paths[index]))
+
 
 class Data(LightningDataModule):
     def __init__(self, folder, batch_size=8, num_workers=0):

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from gpulint import regex
 from gpulint.query import lookup
 from gpulint.workspace.files import Files
+
+_BRANCH = regex.compile(r"-(main|master)$")
+"""What the archive of a repository adds to its name."""
+_OWNER = regex.compile(r"^[^+_]+(\+|__)")
+"""What copies of several repositories in one folder put before their names: ``owner__name``."""
 
 
 class ModulePaths(Files):
@@ -18,6 +24,8 @@ class ModulePaths(Files):
         self._nearest_with: dict[tuple[Path, str], Path | None] = {}
         self._packages: dict[Path, tuple[str, ...]] = {}
         self._importers: dict[Path, Path] = {}
+        own = _BRANCH.sub("", root.name)
+        self._own_names = frozenset({own, _OWNER.sub("", own)})
 
     def provide(self, path: Path, data: bytes | None) -> None:
         """Use ``data`` instead of what the disk holds (standard input, unsaved text); None: there is no such file."""
@@ -92,6 +100,9 @@ class ModulePaths(Files):
             top = self._above_within(top)
             if top is None:
                 return None
+        # A program beside the clone of a repository imports from it by its name: ``from repository.train import run``.
+        if parts[0] in self._own_names and len(parts) > 1 and self._nearest(folder, parts[0]) is None:
+            return self._search_module(".".join(parts[1:]), self.root)
         return None
 
     def _nearest(self, folder: Path | None, top: str) -> Path | None:

@@ -18,6 +18,8 @@ MAX_SEARCHES = 20
 """Identifiers that are searched for one by one; for more of them an index of all identifiers pays off."""
 
 _IMPORT = regex.compile(rb"\n[ \t]*(?:from|import)[ \t][^\n(]*(?:\([^)]*|[^\n]*)")
+_IMPORT_IN_CELL = regex.compile(rb"[\n\"][ \t]*(?:from|import)[ \t][^\n\"(]*(?:\([^)]*|[^\n\"]*)")
+"""The same in a notebook, each line of which is a string."""
 _CLASS = regex.compile(rb"\n[ \t]*class[ \t]+(\w+)[^(:\n]*\(([^)]*)")
 _WORD = regex.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -201,8 +203,10 @@ class WordIndex:
     def _imported_in(self, path: Path) -> frozenset[bytes]:
         known = self._imported.get(path)
         if known is None:
-            data = self._files.content(path)
-            lines = _IMPORT.findall(b"\n" + data.removeprefix(b"\xef\xbb\xbf")) if b"import" in data else []
+            in_cells = path.suffix == ".ipynb"
+            data = self._files.text_of(path) if in_cells else self._files.content(path)
+            pattern = _IMPORT_IN_CELL if in_cells else _IMPORT
+            lines = pattern.findall(b"\n" + data.removeprefix(b"\xef\xbb\xbf")) if b"import" in data else []
             known = self._imported[path] = b" ".join({word for line in lines for word in _WORD.findall(line)})
         return frozenset(known.split())
 
