@@ -76,8 +76,8 @@ _MEASURES = regex.compile(
 )
 _TOY_DATA = regex.compile(
     r"\b(Fashion|K|E|Q)?MNIST\w*\(|mnist\.load_data|load_(iris|digits|boston|diabetes|breast_cancer|wine)\b|make_(moons|blobs"
-    r"|classification|regression|circles)\(|(?<!class )\b(Fake|Dummy|Toy|Synthetic|Random)\w*(Dataset|Data|Loader)\(|TUDataset\("
-    r"|Planetoid\(|PennFudan"
+    r"|classification|regression|circles)\(|(?<!class )\b(Fake|Dummy|Toy|Synthetic|Random)\w*(Dataset|Data|Loader)\("
+    r"|TUDataset\(|Planetoid\(|PennFudan"
     r"|[\"'](CartPole|LunarLander|Pendulum|MountainCar|Acrobot|FrozenLake|Taxi|CliffWalking)\w*-v\d"
     r"|\bMedNIST|load_dataset\(\s*[\"'](mnist|fashion_mnist|imdb|glue|rotten_tomatoes|yelp_polarity)[\"']"
 )
