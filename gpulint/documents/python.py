@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.compact import FIELDS, KINDS, Parents, compacted
+from gpulint.documents.conflicts import UNRESOLVED, conflict_line
 from gpulint.documents.newer_syntax import parse
 from gpulint.failures import is_about_file
 from gpulint.recent import Recent
@@ -236,6 +237,8 @@ class PythonDocument(Document):
     """A ``.py`` file."""
 
     kind = Kind.PYTHON
+    never_runs = False
+    """Whether no version of Python can read it, as far as that is known."""
 
     def read_tasks(self) -> tuple[Task, ...]:
         """The jobs that calls in it describe."""
@@ -256,10 +259,15 @@ class PythonDocument(Document):
             self.problem(error.msg, is_error=False)
             return None
         except SyntaxError as error:
+            if (line := conflict_line(self.source.text)) is not None:
+                self.problem(UNRESOLVED, line, 1)
+                return None
             message = error.msg
             if any(hint in message for hint in _PYTHON2):
                 message += " (Python 2 code?)"
             elif _is_newer(error):
                 message += " (run gpulint with Python 3.12 or newer if this is its syntax)"
+            else:
+                self.never_runs = True
             self.problem(f"syntax error: {message}", error.lineno, error.offset)
             return None
