@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -32,6 +33,8 @@ _PYTHON2 = (
 
 _SINCE_312 = regex.compile(r"\s*(type\s+\w+\s*(\[.*\])?\s*=|(async\s+)?def\s+\w+\[|class\s+\w+\[)")
 """Statements that Python 3.12 brought: ``type Pair = ...``, ``def first[T](...)``."""
+_WRITTEN_INTO = regex.compile(r"\{\{|\{%|^[ \t]{0,40}[!%]+[A-Za-z]", re.MULTILINE)
+"""Signs of a template, and of code for notebooks (``%cd folder``): what runs is made from it."""
 _F_STRING = regex.compile(r"""\b[fF][rR]?["']""")
 """The start of an f-string, whose fields go on in the next line from Python 3.12 on."""
 _MAX_BITS = 10_000
@@ -268,6 +271,6 @@ class PythonDocument(Document):
             elif _is_newer(error):
                 message += " (run gpulint with Python 3.12 or newer if this is its syntax)"
             else:
-                self.never_runs = True
+                self.never_runs = not _WRITTEN_INTO.search(self.source.text)
             self.problem(f"syntax error: {message}", error.lineno, error.offset)
             return None

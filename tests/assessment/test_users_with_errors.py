@@ -72,6 +72,8 @@ def _tools(line: str, more: dict[str, str], tmp_path: Path) -> bool:
         ("net = Net(size=)", {}, True),
         ("print 'scores'", {}, False),  # of an older Python
         ("<<<<<<< HEAD\na = 1\n=======\na = 2\n>>>>>>> b", {}, False),  # somebody is about to repair it
+        ("net = Net({{ size }}, =)", {}, False),  # of a template
+        ("!pip install timm", {}, False),  # for a notebook
         ("net = Net(size=)", {"other.py": MAIN.format(line="")}, False),
     ],
 )
