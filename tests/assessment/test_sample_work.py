@@ -242,4 +242,4 @@ def test_what_a_data_set_reads_once_is_no_work_for_a_sample(tmp_path: Path, line
 def test_what_resamples_is_told_from_what_changes_pixels_in_place(tmp_path: Path, transform: str, work: str) -> None:
     head = f"from torchvision.transforms import v2\n\ntransform = {transform}\n\n"
     basis = found(tmp_path, head + rows("return transform(self.names[index]), 0"))
-    assert basis.endswith(f"({work})")
+    assert basis.endswith(f"({work} and transforms)")
