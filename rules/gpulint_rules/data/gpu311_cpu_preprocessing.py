@@ -75,9 +75,7 @@ from gpulint_rules.data import pass_costs
 from gpulint_rules.data.dali import pipeline
 
 _WORK_ADVICE = {
-    IMAGES: (
-        "decode and augment on the GPU (NVIDIA DALI, torchvision.transforms.v2 on batches) or store resized images"
-    ),
+    IMAGES: "decode and augment on the GPU (NVIDIA DALI, torchvision.transforms.v2 on batches) or store resized images",
     RESAMPLES: "resample batches on the GPU (torchvision.transforms.v2, Kornia), or store images of the sizes needed",
     PIXELS: "change batches on the GPU (torchvision.transforms.v2, Kornia)",
     VIDEO: "decode on the GPU (TorchCodec, NVIDIA DALI), or store the frames that training takes",
