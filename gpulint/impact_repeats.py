@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -100,8 +101,9 @@ def _with_copies(
             continue
         own = _plain(document.cell_source(finding.span.cell).line(finding.span.line))
         first, key = original(project, finding.path), (finding.rule.code, own)
+        home = _function(finding, project)
         for one in near.get(key, ())[:MAX_COMPARED]:
-            if results[one].finding.path == first:
+            if results[one].finding.path == first and _function(results[one].finding, project) == home:
                 groups.setdefault(one, [one]).append(number)
     return [*groups.values()]
 
@@ -208,7 +210,31 @@ def _of_near_copies(numbers: Sequence[int], results: Sequence[Result], project: 
             groups.append([number])
         else:
             groups[at].append(number)
-    return groups
+    return [part for group in groups for part in _by_function(group, results, project)]
+
+
+def _by_function(numbers: Sequence[int], results: Sequence[Result], project: Project) -> Iterable[list[int]]:
+    """Return results on the same line of several files; where one of these has it more than once, those in functions
+    of one name together."""
+    files = [results[number].finding.path for number in numbers]
+    if len(set(files)) in (1, len(files)):
+        return [[*numbers]]
+    groups: dict[str, list[int]] = {}
+    for number in numbers:
+        groups.setdefault(_function(results[number].finding, project), []).append(number)
+    return groups.values()
+
+
+def _function(finding: Finding, project: Project) -> str:
+    """Return the name of the function around a finding; empty if it is in none."""
+    module = project.module_at(finding.path) if finding.span.cell is None else None
+    line = finding.span.line
+    around = [
+        one
+        for one in (module.syntax.of(ast.FunctionDef) if module is not None else ())
+        if one.lineno <= line <= (one.end_lineno or one.lineno)
+    ]
+    return max(around, key=lambda one: one.lineno).name if around else ""
 
 
 def _fold(

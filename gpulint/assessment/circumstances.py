@@ -35,6 +35,7 @@ from gpulint.assessment import (
     siblings,
     slow_steps,
     step_lengths,
+    uncalled,
     unused_modules,
     worker_facts,
     worker_settings,
@@ -103,7 +104,8 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance(
         "the documentation names its cost", TO_LOW, documented_costs.names_cost, kinds=_DATA_PARALLEL | _FLUSH
     ),
-    Circumstance("nothing calls it", TO_LOW, place_facts.is_not_called),
+    Circumstance("nothing calls it", TO_LOW, uncalled.is_not_called),
+    Circumstance("only a file with a syntax error uses it", TO_LOW, uncalled.only_broken_files_use),
     Circumstance("nothing calls the function with the loop", TO_LOW, place_facts.is_in_uncalled_loop),
     Circumstance("its calls do not fit its parameters", TO_LOW, place_facts.fails_before),
     Circumstance("the loop or function around raises an error", TO_LOW, failing_places.fails_there),

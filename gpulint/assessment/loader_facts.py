@@ -79,7 +79,7 @@ def starts_longer_than_it_loads(subject: Subject) -> bool:
     batch, kinds = loader_batch(project, loader), work.kinds
     if batch.kind == "small-image" and side(project, loader) <= SMALL_SIDE:
         # To resample them takes as long as any other transform.
-        kinds = tuple("transform" if one == "resample" else one for one in kinds)
+        kinds = tuple("transform" if one in ("resample", "pixels") else one for one in kinds)
     each = middle(sample_seconds(dataclasses.replace(work, kinds=kinds), batch))
     return samples * each < middle(kind("worker-start").seconds or (0, 0)) * USUAL_WORKERS
 

@@ -25,9 +25,10 @@ _CLASS = regex.compile(r"[A-Z][a-z]+\w*[A-Z]\w*$")
 """Names of classes, of more than one word."""
 
 _OWN = frozenset(
-    "common config configs core data dataloader dataloaders dataset engine engines helper helpers layer layers lib "
-    "libs loss losses metric metrics misc model models module modules net nets network networks opt option options src "
-    "task tasks tool tools trainer trainers transform transforms util utils".split()
+    "architectures common config configs core data data_loader data_loaders data_loading data_utils dataloader "
+    "dataloaders dataloading datamodule datamodules dataset dataset_utils engine engines helper helpers layer layers "
+    "lib libs loss losses metric metrics misc model model_utils models module modules net nets network networks opt "
+    "option options src task tasks tool tools train_utils trainer trainers transform transforms util utils".split()
 )
 """Packages with names that only programs give to their own."""
 _PATHS = regex.compile(r"\bsys\.path\b|PYTHONPATH")

@@ -18,7 +18,7 @@ from gpulint.query import asked_once, query
 from gpulint.semantic import operating_systems, overridden_methods
 from gpulint.semantic.failing_calls import fails_each_call
 from gpulint.semantic.path_conditions import conditions
-from gpulint.semantic.unused_symbols import is_in_unused, is_unused
+from gpulint.semantic.unused_symbols import is_in_unused
 from gpulint.training import given_values
 from gpulint.training.collectives import WRAPPERS, wraps_itself
 from gpulint.training.explanations import updates_weights
@@ -56,15 +56,6 @@ _TRAINS = regex.compile(r"train|fit|distributed|ddp|dist\b|gpu|cuda|amp|fp16|ran
 
 _FOR_CPU = regex.compile(r"^(?!.*(gpu|cuda|offload|to_cpu|from_cpu|2cpu)).*(^|_)cpu(_|$)", re.IGNORECASE)
 """Names of modules and functions that are for machines without GPUs: ``cpu_settings.py``."""
-
-
-def is_not_called(subject: Subject) -> bool:
-    module, node = subject.module, subject.node
-    if module is None or node is None or subject.is_notebook:
-        return False
-    if any(isinstance(context.loop.node, FUNCTIONS) for context in subject.contexts):
-        return is_in_unused(subject.project, module, node)  # a framework calls the method of what somebody makes
-    return is_unused(subject.project, module, node)
 
 
 def is_in_uncalled_loop(subject: Subject) -> bool:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
+from gpulint.semantic.unused_symbols import is_in_broken_files, is_in_unused, is_unused
 from gpulint.source import Span
-from gpulint.workspace.module_index import FunctionNode
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode
+
+if TYPE_CHECKING:
+    from gpulint.assessment.subject import Subject
 
 
 def is_uncalled(project: Project, path: Path, span: Span) -> bool:
@@ -21,3 +26,34 @@ def is_uncalled(project: Project, path: Path, span: Span) -> bool:
         if isinstance(one, FunctionNode) and one.lineno <= span.line <= (one.end_lineno or one.lineno)
     ]
     return any(not project.fact(Resolver).call_sites(module, one) for one in outer)
+
+
+def is_not_called(subject: Subject) -> bool:
+    """Return whether nothing in the tree names the class or function around a place."""
+    module, node = subject.module, subject.node
+    return (
+        _is_unused(subject)
+        and module is not None
+        and node is not None
+        and not is_in_broken_files(subject.project, module, node)
+    )
+
+
+def only_broken_files_use(subject: Subject) -> bool:
+    """Return whether what names the class or function around a place has a syntax error, and cannot run."""
+    module, node = subject.module, subject.node
+    return (
+        _is_unused(subject)
+        and module is not None
+        and node is not None
+        and is_in_broken_files(subject.project, module, node)
+    )
+
+
+def _is_unused(subject: Subject) -> bool:
+    module, node = subject.module, subject.node
+    if module is None or node is None or subject.is_notebook:
+        return False
+    if any(isinstance(context.loop.node, FUNCTIONS) for context in subject.contexts):
+        return is_in_unused(subject.project, module, node)  # a framework calls the method of what somebody makes
+    return is_unused(subject.project, module, node)

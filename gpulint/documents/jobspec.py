@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.budget import Budget, size
 from gpulint.documents.base import Document
+from gpulint.documents.conflicts import UNRESOLVED, conflict_line
 from gpulint.records import dataclass
 from gpulint.rule import Kind
 from gpulint.source import Fragment, Span
@@ -133,7 +134,9 @@ class JobSpecDocument(Document):
             try:
                 found += parse(origin, start, end, budget)
             except YamlError as error:
-                if not _TEMPLATE.search(part):
+                if (conflict := conflict_line(part)) is not None:
+                    self.problem(UNRESOLVED, self.source.position(start)[0] + conflict - 1, 1)
+                elif not _TEMPLATE.search(part):
                     self.problem(f"YAML error: {error}", *self.source.position(min(error.offset, len(text))))
                 elif roots := self._template(origin.cut(start, end)):
                     found += roots

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpulint.documents.base import Document
+from gpulint.documents.conflicts import UNRESOLVED, conflict_line
 from gpulint.records import dataclass
 from gpulint.rule import Kind
 from gpulint.source import Fragment, SourceText, Span
@@ -82,7 +83,10 @@ class NotebookDocument(Document):
         try:
             content = _parsed(self.source.text)
         except json.JSONDecodeError as error:
-            self.problem(f"broken notebook: {error.msg}", error.lineno, error.colno)
+            if (line := conflict_line(self.source.text)) is not None:
+                self.problem(UNRESOLVED, line, 1)
+            else:
+                self.problem(f"broken notebook: {error.msg}", error.lineno, error.colno)
         except RecursionError:
             self.problem("broken notebook: nested too deeply")
         else:
@@ -162,6 +166,9 @@ class NotebookDocument(Document):
 
         broken = [(cell, code.error) for cell, code in self._code if code.error]
         for cell, error in broken[:_SHOWN_ERRORS]:
+            if (line := conflict_line(cell.source.text)) is not None:
+                self.problem(f"cell {cell.index}, line {line}: {UNRESOLVED}", line, 1, cell=cell.index)
+                continue
             self.problem(
                 f"cell {cell.index}, line {error.lineno or 1}: syntax error: {error.msg}",
                 error.lineno,

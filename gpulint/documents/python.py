@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.compact import FIELDS, KINDS, Parents, compacted
+from gpulint.documents.conflicts import UNRESOLVED, conflict_line
 from gpulint.documents.newer_syntax import parse
 from gpulint.failures import is_about_file
 from gpulint.recent import Recent
@@ -31,6 +33,8 @@ _PYTHON2 = (
 
 _SINCE_312 = regex.compile(r"\s*(type\s+\w+\s*(\[.*\])?\s*=|(async\s+)?def\s+\w+\[|class\s+\w+\[)")
 """Statements that Python 3.12 brought: ``type Pair = ...``, ``def first[T](...)``."""
+_WRITTEN_INTO = regex.compile(r"\{\{|\{%|^[ \t]{0,40}[!%]+[A-Za-z]", re.MULTILINE)
+"""Signs of a template, and of code for notebooks (``%cd folder``): what runs is made from it."""
 _F_STRING = regex.compile(r"""\b[fF][rR]?["']""")
 """The start of an f-string, whose fields go on in the next line from Python 3.12 on."""
 _MAX_BITS = 10_000
@@ -236,6 +240,8 @@ class PythonDocument(Document):
     """A ``.py`` file."""
 
     kind = Kind.PYTHON
+    never_runs = False
+    """Whether no version of Python can read it, as far as that is known."""
 
     def read_tasks(self) -> tuple[Task, ...]:
         """The jobs that calls in it describe."""
@@ -256,10 +262,15 @@ class PythonDocument(Document):
             self.problem(error.msg, is_error=False)
             return None
         except SyntaxError as error:
+            if (line := conflict_line(self.source.text)) is not None:
+                self.problem(UNRESOLVED, line, 1)
+                return None
             message = error.msg
             if any(hint in message for hint in _PYTHON2):
                 message += " (Python 2 code?)"
             elif _is_newer(error):
                 message += " (run gpulint with Python 3.12 or newer if this is its syntax)"
+            else:
+                self.never_runs = not _WRITTEN_INTO.search(self.source.text)
             self.problem(f"syntax error: {message}", error.lineno, error.offset)
             return None

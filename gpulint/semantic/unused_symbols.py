@@ -6,7 +6,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from gpulint.documents.python import walk
+from gpulint.documents.python import PythonDocument, walk
 from gpulint.query import query
 from gpulint.semantic.called_by_libraries import derives_from_own
 from gpulint.semantic.importing_modules import files_with_missing_imports, importing_files, known_as, named
@@ -63,6 +63,21 @@ def _method(project: Project, module: ModuleIndex, node: ast.AST) -> FunctionNod
     return None
 
 
+def is_in_broken_files(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
+    """Return whether a file that cannot run names the class, function or method around a node."""
+    owner = _owner(module, node)
+    names = {one.name for one in (owner, _method(project, module, node)) if one is not None}
+    return any(
+        cannot_run(project, path) for name in sorted(names) for path in project.word_index.mentioning(word_of(name))
+    )
+
+
+def cannot_run(project: Project, path: Path) -> bool:
+    """Return whether a file is a module with a syntax error."""
+    document = project.load(path) if project.module_at(path) is None else None
+    return isinstance(document, PythonDocument) and document.never_runs
+
+
 @query
 def _is_opened(project: Project, module: ModuleIndex, owner: ast.ClassDef, method: str) -> bool:
     """Return whether a library may call a method of a class by its name: the class or a subclass derives from one of
@@ -82,7 +97,7 @@ def _is_method_named(project: Project, module: ModuleIndex, method: FunctionNode
     word = word_of(method.name)
     if is_offered(project, module.path) or project.is_in_other_files(word):
         return True
-    modules = (project.module_at(path) for path in project.word_index.mentioning(word))
+    modules = (project.module_at(path) for path in project.word_index.mentioning(word) if not cannot_run(project, path))
     return any(
         other is None
         or method.name in other.named
@@ -159,7 +174,7 @@ def _is_used_in(project: Project, home: Path, path: Path, name: str, depth: int)
     uses; in a tree without programs, whether it uses the name at all."""
     module = project.module_at(path)
     if module is None:
-        return True
+        return not cannot_run(project, path)
     aliases = [one for node in module.syntax.of(ast.ImportFrom) for one in node.names if one.name == name]
     if any(alias.asname not in (None, name) for alias in aliases) or (aliases and _is_offered(project, path)):
         return True
@@ -220,7 +235,7 @@ def _is_told(project: Project, module: ModuleIndex, owner: ast.ClassDef | Functi
     names = known_as(project, module.path, name)
     looked_into = is_looked_into(project, module.path, names | {module.path.parent.name})
     if isinstance(owner, ast.ClassDef) or looked_into:
-        texts = map(project.module_at, paths)
+        texts = (project.module_at(path) for path in paths if not cannot_run(project, path))
         if any(text is None or _is_in_text(text, name) for text in texts):
             return True
         if looked_into or not project.is_in_other_files(word):
@@ -240,5 +255,5 @@ def _means(project: Project, path: Path, name: str, pattern: str) -> bool:
     """Return whether a module may import any other and use a name of it, or a text of it names another module's."""
     module = project.module_at(path)
     if module is None or imports_anything(module):
-        return True
+        return not cannot_run(project, path)
     return any(re.search(pattern, text) for text in module.strings if name in text)

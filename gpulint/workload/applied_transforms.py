@@ -20,20 +20,35 @@ _HEAVY = regex.compile(
     r"|AugMix|CLAHE|PiecewiseAffine)$"
 )
 """Transforms that compute every pixel anew, or in several passes over the image."""
+_IN_PLACE = regex.compile(r"(ColorJitter|ColorJiggle|\w*Blur|CLAHE)$")
+"""Those that leave each pixel where it is."""
 _JOINS = frozenset("Compose RandomApply RandomChoice RandomOrder OneOf SomeOf Sequential Sometimes".split())
 """What puts transforms together."""
 
 
 def computes_anew(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     """Return whether what is called is a transform with work for every pixel (``self.transform(image)``)."""
+    return bool(_heavy(project, module, call))
+
+
+def moves_pixels(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether what is called is a transform that computes pixels from those of other places: ``Affine``, not
+    ``ColorJitter``."""
+    return not all(map(_IN_PLACE.search, _heavy(project, module, call)))
+
+
+def _heavy(project: Project, module: ModuleIndex, call: ast.Call) -> list[str]:
+    """Return the names of the transforms with work for every pixel in what is called."""
     resolver = project.fact(Resolver)
     found = [ref for ref in resolver.points_to(module, call.func) if isinstance(ref.node, ast.Call) and not ref.path]
-    return any(_is_heavy(project, part) for ref in found for part in _parts(project, ref, 4))
-
-
-def _is_heavy(project: Project, made: NodeRef) -> bool:
-    assert isinstance(made.node, ast.Call)
-    return any(_HEAVY.match(name) for name in project.fact(Resolver).call_names(made.module, made.node))
+    return [
+        name
+        for ref in found
+        for part in _parts(project, ref, 4)
+        if isinstance(part.node, ast.Call)
+        for name in sorted(resolver.call_names(part.module, part.node))
+        if _HEAVY.match(name)
+    ]
 
 
 def _parts(project: Project, made: NodeRef, depth: int) -> Iterator[NodeRef]:

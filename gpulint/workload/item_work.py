@@ -24,7 +24,15 @@ from gpulint.workload.dataset_work import ARRANGES
 from gpulint.workload.filled_samples import filled_attributes, is_inside, own_method, runs_for_missing
 from gpulint.workload.kept_samples import keeps_on_disk, keeps_results
 from gpulint.workload.loaded_sets import loaded_parts
-from gpulint.workload.sample_preprocessing import IMAGES, RESAMPLES, TOKENISES, VIDEO, VOLUMES, SamplePreprocessing
+from gpulint.workload.sample_preprocessing import (
+    IMAGES,
+    PIXELS,
+    RESAMPLES,
+    TOKENISES,
+    VIDEO,
+    VOLUMES,
+    SamplePreprocessing,
+)
 from gpulint.workload.stored_arrays import reads_stored
 from gpulint.workspace.module_index import COMPREHENSIONS, FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name
 
@@ -61,6 +69,7 @@ KINDS = {
     "file": "file reading",
     "compute": "computation",
     "resample": "resampling",
+    "pixels": "work on every pixel",
     "tokens": "tokenisation",
     "transform": "transforms",
     "loop": "Python loops",
@@ -70,6 +79,7 @@ KINDS = {
 _OF_STEP = {
     IMAGES: "image",
     RESAMPLES: "resample",
+    PIXELS: "pixels",
     VIDEO: "video",
     VOLUMES: "volume",
     TOKENISES: "tokens",

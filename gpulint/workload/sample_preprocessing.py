@@ -20,7 +20,7 @@ from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.training.sample_draws import Readers
-from gpulint.workload.applied_transforms import computes_anew
+from gpulint.workload.applied_transforms import computes_anew, moves_pixels
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, ModuleIndex, NodeRef, dotted, last_name
 
 if TYPE_CHECKING:
@@ -42,18 +42,23 @@ _AUDIO = regex.compile(
     r"functional\.resample|compliance\.kaldi\.)|torch\.stft$|python_speech_features\.|speechpy\.|audiomentations\.)"
 )
 _RESAMPLES = regex.compile(
-    r"^(cv2\.(resize|warpAffine|warpPerspective|remap|GaussianBlur|medianBlur|bilateralFilter)"
-    r"|skimage\.transform\.\w+|scipy\.ndimage\.(\w+\.)?(zoom|rotate|affine_transform|map_coordinates|gaussian_filter)"
-    r"|torchvision\.transforms\.(v2\.)?functional\.(resize|resized_crop|rotate|affine|perspective|gaussian_blur"
-    r"|elastic_transform))$"
+    r"^(cv2\.(resize|warpAffine|warpPerspective|remap)"
+    r"|skimage\.transform\.\w+|scipy\.ndimage\.(\w+\.)?(zoom|rotate|affine_transform|map_coordinates)"
+    r"|torchvision\.transforms\.(v2\.)?functional\.(resize|resized_crop|rotate|affine|perspective|elastic_transform))$"
 )
 """Functions that compute every pixel of an image or volume anew from several others."""
+_FILTERS = regex.compile(
+    r"^(cv2\.(GaussianBlur|medianBlur|bilateralFilter)|scipy\.ndimage\.(\w+\.)?gaussian_filter"
+    r"|torchvision\.transforms\.(v2\.)?functional\.gaussian_blur)$"
+)
+"""Functions that leave an image's pixels where they are, and change all of them."""
 _FILTER = regex.compile(r"^(Image\.|PIL\.Image\.)?(Image\.)?(Resampling\.)?(BICUBIC|BILINEAR|LANCZOS|ANTIALIAS)$")
 """How PIL resizes an image."""
 _SPECTROGRAM = regex.compile(r"^_?((get|compute|extract)_)?(log_)?mel_?spec(trogram)?$")
 """Methods that work out a spectrogram, however they do it."""
 IMAGES = "decodes and transforms images"
 RESAMPLES = "resamples images"
+PIXELS = "changes all pixels of images"
 VIDEO = "decodes video"
 VOLUMES = "decodes and transforms volumes"
 TOKENISES = "tokenises text"
@@ -167,7 +172,7 @@ class SamplePreprocessing:
         calls = module.calls_of(function)
         changes = changes or any(_CHANGES.search(last_name(call.func)) for call in calls)
         done = [(call, work) for call in calls if (work := self.work(module, call, changes))]
-        if heavier := next((step for step in done if step[1] != RESAMPLES), None):
+        if heavier := next((step for step in done if step[1] not in (RESAMPLES, PIXELS)), None):
             return PreprocessingStep(function, *heavier)
         resampled = PreprocessingStep(function, *done[0]) if done else None
         for call in calls if depth else ():
@@ -179,7 +184,7 @@ class SamplePreprocessing:
                 if self._project.fact(Guards).is_without_gradients(callee.module, callee.node.body[-1]):
                     continue  # it runs a model, as one that embeds sentences does
                 inner = self._within(callee, changes, depth - 1)
-                if inner and inner != RESAMPLES:
+                if inner and inner not in (RESAMPLES, PIXELS):
                     return PreprocessingStep(function, call, inner)
                 if inner and resampled is None:
                     resampled = PreprocessingStep(function, call, inner)
@@ -212,8 +217,10 @@ class SamplePreprocessing:
             return VOLUMES
         if (any(_RESAMPLES.match(full) for full in names) and not _takes_nearest(call)) or _resizes(call):
             return RESAMPLES
+        if any(map(_FILTERS.match, names)):
+            return PIXELS
         if _CHANGES.search(name) and computes_anew(self._project, module, call):
-            return RESAMPLES
+            return RESAMPLES if moves_pixels(self._project, module, call) else PIXELS
         if any(_AUDIO.search(full) for full in names) or (_SPECTROGRAM.search(name) and call.args):
             return "computes on audio"
         if _TOKENIZE.search(name) and call.args:

@@ -27,6 +27,8 @@ ROOT = {
         ("from lib.config_pb2 import Config", "low"),
         ("from lib.local_paths import ROOT", "high"),  # on this disk only
         ("from models.vindlu import VindLU", "low"),  # of a package of another tree
+        ("from dataloading.photos import Photos", "low"),
+        ("from photo_reader.photos import Photos", "high"),  # maybe installed
         ("import sys\nsys.path.append('../other')\nfrom models.vindlu import VindLU", "high"),
         ("from timm.models import create_model", "high"),
         ("try:\n    from lib.res2net import Network\nexcept ImportError:\n    Network = None", "high"),

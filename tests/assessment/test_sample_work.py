@@ -225,3 +225,21 @@ def test_what_a_data_set_reads_once_is_no_work_for_a_sample(tmp_path: Path, line
     imports = "import cv2\nimport decord\nimport nibabel\nimport numpy as np\n\n"
     data = rows(*lines).replace("self.kept = {}", "self.kept = [nibabel.load(name) for name in names]")
     assert f" in the training process ({work})" in found(tmp_path, imports + data)
+
+
+@pytest.mark.parametrize(
+    ("transform", "work"),
+    [
+        ("v2.ColorJitter(0.2)", "work on every pixel"),
+        (
+            "v2.Compose([v2.RandomHorizontalFlip(), v2.ColorJitter(0.2), v2.Normalize(mean, std)])",
+            "work on every pixel",
+        ),
+        ("v2.Compose([v2.GaussianBlur(3), v2.RandomAffine(10)])", "resampling"),
+        ("v2.RandomResizedCrop(224)", "resampling"),
+    ],
+)
+def test_what_resamples_is_told_from_what_changes_pixels_in_place(tmp_path: Path, transform: str, work: str) -> None:
+    head = f"from torchvision.transforms import v2\n\ntransform = {transform}\n\n"
+    basis = found(tmp_path, head + rows("return transform(self.names[index]), 0"))
+    assert basis.endswith(f"({work} and transforms)")

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from gpulint.fix import Declined
+
 MakeJob = Callable[..., Any]
 
 PROGRAM = """\
@@ -141,3 +143,30 @@ def test_the_reduced_loss_of_every_fiftieth_step_is_the_same(job: MakeJob) -> No
     before = printed["before.py"].splitlines()
     assert len(before) == 60
     assert printed["after.py"].splitlines() == before[::50]
+
+
+@pytest.mark.parametrize(
+    ("wrapped", "reason"),
+    [
+        ("DDP(net) if args.ddp else torch.nn.DataParallel(net)", "`DataParallel` may wrap the model"),
+        ("DDP(net) if args.ddp else FSDP(net)", "under FSDP it increases memory use"),
+        ("torch.compile(DDP(net))", "the module compiles its models"),
+    ],
+)
+def test_fsdp_is_named_only_where_it_may_wrap_the_model(job: MakeJob, wrapped: str, reason: str) -> None:
+    program = f"""\
+import torch
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+model = {wrapped}
+for step, batch in enumerate(loader):
+    loss = model(batch.cuda()).square().mean() / 4
+    loss.backward()
+    if (step + 1) % 4 == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+    (result,) = job({"train.py": program}).scan("GPU353")
+    assert isinstance(result.fix, Declined)
+    assert result.fix.reason.endswith(reason)

@@ -26,6 +26,7 @@ _OTHER = regex.compile(
     r"FSDP|[Ff]ully_?[Ss]hard|deepspeed|^initialize$|^prepare|^setup|^DataParallel$|compile|script|trace"
 )
 """What wraps a model otherwise. A model that is not wrapped takes the attribute as any other."""
+_SHARDS = regex.compile(r"FSDP|[Ff]ully_?[Ss]hard")
 _ROUNDED = "their sums are rounded differently"
 _GRADIENTS = regex.compile(r"^unscale_$|clip_grad|grad(ient)?s?_norm")
 _COMPRESSING = ("horovod.torch.", "horovod.tensorflow.", "horovod.keras.")
@@ -91,7 +92,7 @@ def _skip(project: Project, module: ModuleIndex, found: Accumulation) -> Fix | D
     origins = [ref.node for ref in project.fact(Resolver).points_to(module, model)]
     made = {last_name(node.func) for node in origins if isinstance(node, ast.Call)}
     if (made and not made & _PLAIN) or any(map(_OTHER.search, made)) or "torch.compile" in syntax.source.text:
-        return Declined("this fix is offered for plain DDP only; under FSDP it increases memory use")
+        return Declined(f"this fix is offered for plain DDP only; {_otherwise(made)}")
     if changed := _changed(loop, found.last):
         return Declined(f"`{changed}` is changed in the loop before the parameters are updated")
     if early := _reads_gradients(module, loop, found.last):
@@ -113,6 +114,14 @@ def _skip(project: Project, module: ModuleIndex, found: Accumulation) -> Fix | D
         Safety.UNSAFE,
         (edit,),
     )
+
+
+def _otherwise(made: set[str]) -> str:
+    """Return what else than DDP may wrap a model, by the names of what makes it."""
+    if any(map(_SHARDS.search, made)):
+        return "under FSDP it increases memory use"
+    others = sorted(name for name in made if _OTHER.search(name)) or sorted(made - _PLAIN)
+    return f"here `{others[0]}` may wrap the model" if others else "the module compiles its models"
 
 
 def _other_model(project: Project, module: ModuleIndex, found: Accumulation) -> str:

@@ -60,8 +60,8 @@ def remove_run(module: PythonModule, run: Sequence[ast.stmt]) -> Edit | None:
 
 
 def with_own_comment(source: SourceText, edit: Edit, speaks_of: re.Pattern[str] | None = None) -> Edit:
-    """A removal together with the comment behind, and the one above if nothing else is below that one, or if its last
-    line matches ``speaks_of``.
+    """Return a removal together with the comment behind, and the one above if nothing else is below that one, or if its
+    last line matches ``speaks_of`` and heads no block of such lines.
 
     Left alone, the comment would describe what is gone.
     """
@@ -76,7 +76,8 @@ def with_own_comment(source: SourceText, edit: Edit, speaks_of: re.Pattern[str] 
     indent = _indent(source.line(first))
     after = source.line(below)
     speaks = speaks_of is not None and speaks_of.search(source.line(first - 1)) is not None
-    if not after.strip() or _indent(after) < indent or after.lstrip().startswith("#") or speaks:
+    speaks = speaks and not _is_among_others(source, first, below)
+    if not after.strip() or _indent(after) < indent or _is_comment(after) or speaks:
         while _is_comment(source.line(first - 1)) and _indent(source.line(first - 1)) == indent:
             first -= 1
         if first == 1 and source.line(1).startswith("#!"):
@@ -91,6 +92,19 @@ _CODE = regex.compile(
     r"|(?:cd|rm|cp|mv|mkdir)\s+(?:-\w+\s+)?\S*[/~$.]|(?:sbatch|srun|torchrun|accelerate\s+launch)\s+\S)"
 )
 """Code that somebody has commented out, which says nothing of the next line."""
+
+
+_START = regex.compile(r"\s*[\w.]+")
+"""The command, or the function or object, that a line is about."""
+
+
+def _is_among_others(source: SourceText, line: int, below: int) -> bool:
+    """Return whether lines that start as this one does follow it: ``export A=1`` above ``export B=1``. What is
+    commented out between them is passed over."""
+    while source.line(below).lstrip().startswith("#") and not _is_comment(source.line(below)):
+        below += 1
+    own, other = _START.match(source.line(line)), _START.match(source.line(below))
+    return own is not None and other is not None and own[0] == other[0]
 
 
 def _is_comment(line: str) -> bool:

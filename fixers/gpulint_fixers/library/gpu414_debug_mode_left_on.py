@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpulint_rules.library.anomaly_blocks import looks_for_nan
-from gpulint_rules.library.cudnn_switch import copy_that_keeps_it
 from gpulint_rules.library.debug_calls import DebugMode
 from gpulint_rules.library.gpu414_debug_mode_left_on import DETERMINISM
 
@@ -26,17 +25,14 @@ from gpulint_fixers.edits.entries import remove_entry
 from gpulint_fixers.edits.imports import drop_import, drop_local_import
 from gpulint_fixers.edits.statements import remove_lines, remove_statement, with_own_comment, without_gaps
 from gpulint_fixers.edits.structural import rewrite
-from gpulint_fixers.library.needed_modes import exceeds_cudnn, is_caught
+from gpulint_fixers.library.enabled_cudnn import comment_behind, enable_cudnn
+from gpulint_fixers.library.needed_modes import is_caught
 
 if TYPE_CHECKING:
     from gpulint_fixers.edits.structural import Statement
 
 _SPEAKS = regex.compile(r"debug|anomal|anorm|blocking|\bnan\b|device-side", re.IGNORECASE)
 """Words of comments that are about a debugging switch."""
-_REASON = regex.compile(
-    r"error|bug|crash|fail|fault|support|nan\b|wrong|slow|memory|differ|need|because|work|issue", re.IGNORECASE
-)
-"""Words of comments that say why cuDNN is off."""
 _WHY = regex.compile(
     r"\b(because|since|so|otherwise|until|currently|caus\w*|needed|needs?|better|prevents?|avoids?|workaround|due to|"
     r"hangs|deadlocks|crash\w*|gives?|gets?|produces?|becomes?)\b",
@@ -79,18 +75,21 @@ def _together(finding: Finding, project: Project) -> Fix | Declined:
     edits, safety = [*made.edits], made.safety
     for one in mode.beside:
         place = one.place
-        other = replace(finding, path=place.path, span=place.span, payload=DebugMode(mode.what, one.node))
+        other = replace(finding, path=place.path, span=place.span, payload=replace(mode, node=one.node))
         also = _without(other, project)
         if isinstance(also, Declined) or not also.edits:
             if mode.own is None or not one.runs_wherever(mode.own):
                 continue  # some program is without it
             where = f"{project.place(place.path)}:{place.span.mark}"
-            return Declined(f"{where} keeps it on in the same programs, and has no fix")
+            state = "on" if mode.removable else "off"
+            return Declined(f"{where} keeps it {state} in the same programs, and has no fix")
         edits += (edit for edit in also.edits if edit not in edits)
         safety = safety if also.safety is Safety.SAFE else also.safety
     modules = len({edit.path for edit in edits})
     comments = " with their comments" if safety is not Safety.SAFE else ""
     description = f"remove {mode.what} in {modules} modules of the same programs{comments}"
+    if not mode.removable:
+        description = f"in {modules} modules of the same programs, {made.description}"
     return Fix(description, safety, tuple(edits))
 
 
@@ -100,7 +99,7 @@ def _without(finding: Finding, project: Project) -> Fix | Declined:
     if not isinstance(mode, DebugMode) or document is None:
         return Declined("the finding does not say which switch is on")
     if not mode.removable:
-        return _unset(document, mode.node) or _enable_cudnn(document, mode.node, project)
+        return _unset(document, mode.node) or enable_cudnn(document, mode.node, project)
     if "CUDA_LAUNCH_BLOCKING" in mode.what and DETERMINISM.search(document.source.text):
         return Declined("it is set for reproducible runs, which some versions of CUDA need it for")
     if _is_explained(document, finding, mode.node):
@@ -179,46 +178,13 @@ def _is_explained(document: Document, finding: Finding, node: ast.AST | None) ->
     if module is not None and node is not None:
         statement = next((up for up in (node, *module.ancestors(node)) if isinstance(up, ast.stmt)), None)
         if isinstance(statement, ast.Assign | ast.Expr):
-            behind = _behind(module, statement)
+            behind = comment_behind(module, statement)
     above = list[str]()
     while (line := source.line(first - 1).strip()).startswith("#") and not line.startswith(("#!", "#SBATCH")):
         above.append(line)
         first -= 1
     said = " ".join(reversed(above))
     return _WHY.search(behind) is not None or (_SPEAKS.search(said) is not None and _WHY.search(said) is not None)
-
-
-def _enable_cudnn(document: Document, node: ast.AST | None, project: Project) -> Fix | Declined:
-    """Remove ``cudnn.enabled = False``, unless a comment beside it may say why it is there."""
-    module = document.python
-    if module is None or not isinstance(node, ast.Assign) or len(node.targets) > 1:
-        return Declined("removing it may change output that you need")
-    if exceeds_cudnn(project, document.path):
-        return Declined("cuDNN takes no gradients through recurrent layers in evaluation mode, nor of their gradients")
-    index = project.module(document)
-    if index is not None and (copy := copy_that_keeps_it(project, index, node)) is not None:
-        return Declined(f"a copy of the function, in {copy}, keeps cuDNN off, and results would differ from its")
-    edit = remove_statement(module, node)
-    if edit is None or edit.text:
-        return Declined("the switch is not a separate statement")
-    source = document.cell_source(edit.span.cell)
-    above, behind = source.line(edit.span.line - 1).strip(), _behind(module, node)
-    if (above.startswith("#") or behind) and _REASON.search(f"{above if above.startswith('#') else ''} {behind}"):
-        return Declined("a comment beside it may say why cuDNN is off")
-    edits = tuple(without_gaps(source, [with_own_comment(source, edit)]))
-    return Fix(
-        "let convolutions and recurrent layers use cuDNN, whose kernels round differently, so that results differ in "
-        "the last digits (`cudnn.deterministic` keeps them the same in each run)",
-        Safety.UNSAFE,
-        edits,
-    )
-
-
-def _behind(module: PythonModule, node: ast.stmt) -> str:
-    """The comment behind a statement, unless it is for a tool."""
-    line, column = module.source.position(module.offsets(node)[1])
-    behind = module.source.line(line)[column - 1 :].strip().lstrip("# ")
-    return "" if behind.startswith(("type:", "noqa", "pylint:", "pyright:")) else behind
 
 
 def _dedented(document: Document, project: Project, statement: ast.With, what: str) -> Fix | Declined:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpulint.documents.base import Document
+from gpulint.documents.conflicts import UNRESOLVED, conflict_line
 from gpulint.documents.shell.parse import parse_script
 from gpulint.rule import Kind
 from gpulint.source import Fragment
@@ -21,8 +22,10 @@ class ShellDocument(Document):
 
     def read_scripts(self) -> tuple[Script, ...]:
         script = parse_script(Fragment(self.source.text, self.source))
-        for message, line in script.problems[:1]:
-            self.problem(message, line, is_error=False)
+        if (line := conflict_line(self.source.text)) is not None:
+            self.problem(UNRESOLVED, line, 1, is_error=False)
+        for message, place in script.problems[:1] if line is None else ():
+            self.problem(message, place, is_error=False)
         self.note_bounds((script,))
         return (script,)
 

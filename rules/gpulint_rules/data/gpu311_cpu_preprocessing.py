@@ -61,6 +61,7 @@ from gpulint.workload.kept_passes import is_kept
 from gpulint.workload.map_functions import is_streamed, tokenises_in_batches
 from gpulint.workload.sample_preprocessing import (
     IMAGES,
+    PIXELS,
     RESAMPLES,
     TOKENISES,
     VIDEO,
@@ -74,10 +75,9 @@ from gpulint_rules.data import pass_costs
 from gpulint_rules.data.dali import pipeline
 
 _WORK_ADVICE = {
-    IMAGES: (
-        "decode and augment on the GPU (NVIDIA DALI, torchvision.transforms.v2 on batches) or store resized images"
-    ),
+    IMAGES: "decode and augment on the GPU (NVIDIA DALI, torchvision.transforms.v2 on batches) or store resized images",
     RESAMPLES: "resample batches on the GPU (torchvision.transforms.v2, Kornia), or store images of the sizes needed",
+    PIXELS: "change batches on the GPU (torchvision.transforms.v2, Kornia)",
     VIDEO: "decode on the GPU (TorchCodec, NVIDIA DALI), or store the frames that training takes",
     VOLUMES: "store resampled volumes as arrays before the job, cache them, or augment batches on the GPU",
     "computes on audio": "resample and extract features once before the job, or compute them on the GPU batch by batch",

@@ -10,7 +10,7 @@ from gpulint import regex
 from gpulint.impact import Cost
 from gpulint.launch.job_index import JobIndex
 from gpulint.semantic.points_to import Resolver
-from gpulint.workload.sample_preprocessing import IMAGES, RESAMPLES, TOKENISES
+from gpulint.workload.sample_preprocessing import IMAGES, PIXELS, RESAMPLES, TOKENISES
 from gpulint.workspace.module_index import last_name
 
 if TYPE_CHECKING:
@@ -69,4 +69,4 @@ def _if_much(cost: Cost, module: ModuleIndex, work: str) -> Cost:
     """The cost, with what has to hold for it to be worth a word. Audio, video and volumes take long in any case."""
     if work == TOKENISES and not _SLOW.search(module.syntax.source.text):
         return dataclasses.replace(cost, assumed="assuming much text")
-    return dataclasses.replace(cost, assumed="assuming many images") if work in (IMAGES, RESAMPLES) else cost
+    return dataclasses.replace(cost, assumed="assuming many images") if work in (IMAGES, RESAMPLES, PIXELS) else cost

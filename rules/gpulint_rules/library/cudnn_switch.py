@@ -10,12 +10,14 @@ from gpulint import regex
 from gpulint.programs.environment_variables import is_explained
 from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.project import Project
+from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex
 from gpulint_rules.library.cudnn_layers import MAX_PROGRAMS, has_no_layers, programs_of
-from gpulint_rules.library.opposite_switches import is_switched_back
+from gpulint_rules.library.opposite_switches import always_runs, is_switched_back
+from gpulint_rules.library.shared_switches import Switch, grouped, switch
 
 _RECURRENT = regex.compile(r"\b(GRU|LSTM|RNN)\b")
 _REPRODUCES = regex.compile(r"determinis|reproduc|bit[- ]?(wise|exact|for[- ]bit)", re.IGNORECASE)
@@ -25,6 +27,7 @@ _AGAIN = regex.compile(
 )
 """Signs of gradients of gradients, or of gradients in evaluation mode."""
 _SETS = regex.compile(r"cudnn\.enabled\s*=")
+_DETERMINISTIC = regex.compile(r"cudnn\.deterministic\s*=\s*True|use_deterministic_algorithms\(True")
 _PAIRS = {"__enter__": "__exit__", "__init__": "__exit__", "start": "stop", "enable": "disable", "disable": "enable"}
 """Methods that switch something, and those that switch it back."""
 MAX_COPIES = 20
@@ -47,14 +50,49 @@ def is_left_off(project: Project, module: ModuleIndex, statement: ast.stmt) -> b
     document = project.document(module.path)
     return (
         document is not None
-        and not project.fact(Guards).is_conditional(module, statement)
         and not _for_determinism(module, statement)
-        and not _is_switched_back(module, statement)
-        and not _is_for_workers(module, statement)
         and not is_explained(document, module.syntax.span(statement))
-        and not is_switched_back(project, module, statement, _SETS, _may_switch_on(project))
+        and _stays(project, module, statement)
         and not _differentiates_recurrent_layers_twice(project, module, statement)
         and not has_no_layers(project, module, statement)
+    )
+
+
+@query
+def together(project: Project) -> list[list[Switch]]:
+    """Return the statements of the tree that switch cuDNN off in each run, those of one program together, also where
+    the code gives a reason."""
+    paths = (path for path in project.python_files_with(b"cudnn") if path.suffix == ".py")
+    return grouped(
+        switch(project, module, statement)
+        for path in paths
+        if project.matches(path, _SETS) and (module := project.module_at(path)) is not None
+        for statement in switches(project, module)
+        if always_runs(project, module, statement) and _stays(project, module, statement)
+    )
+
+
+def has_a_reason(project: Project, one: Switch) -> bool:
+    """Return whether the code gives a reason for a statement that switches cuDNN off."""
+    document = project.document(one.module.path)
+    return _for_determinism(one.module, one.node) or (document is not None and is_explained(document, one.place.span))
+
+
+def is_reproducible(project: Project, module: ModuleIndex, statement: ast.stmt) -> bool:
+    """Return whether each program that runs a statement makes cuDNN deterministic already."""
+    programs = programs_of(project, module, statement)
+    return 0 < len(programs) <= MAX_PROGRAMS and all(
+        project.fact(MultiGpuUse).of(path).mentions(_DETERMINISTIC) for path in programs
+    )
+
+
+def _stays(project: Project, module: ModuleIndex, statement: ast.stmt) -> bool:
+    """Return whether a statement switches cuDNN off in any case, for the whole of a program."""
+    return (
+        not project.fact(Guards).is_conditional(module, statement)
+        and not _is_switched_back(module, statement)
+        and not _is_for_workers(module, statement)
+        and not is_switched_back(project, module, statement, _SETS, _may_switch_on(project))
     )
 
 
@@ -67,10 +105,10 @@ def copy_that_keeps_it(project: Project, module: ModuleIndex, statement: ast.stm
     paths = [path for path in project.python_files_with(function.name.encode()) if path != module.path]
     for path in [path for path in paths if project.contains(path, b"cudnn.enabled")][:MAX_COPIES]:
         other = project.module_at(path)
-        for switch in switches(project, other) if other is not None else ():
+        for one in switches(project, other) if other is not None else ():
             assert other is not None
-            copy = other.function(switch)
-            if copy is not None and copy.name == function.name and not is_left_off(project, other, switch):
+            copy = other.function(one)
+            if copy is not None and copy.name == function.name and not is_left_off(project, other, one):
                 return path.name
     return None
 

@@ -24,7 +24,7 @@ that are made of them. It is low as well for blocking launches beside settings f
 Fix safety
 Removing the anomaly mode, blocking launches and the distributed debug mode is safe: results do not change. Unsafe
 where this also removes a comment, which may say why the mode is on, and among the seeds of a run. An import that
-nothing else needs goes with it. Where several modules of a program switch anomaly detection on, one fix takes all of
+nothing else needs goes with it. Where several modules of a program set the same switch, one fix takes all of
 them, or none. Anomaly detection stays where the program catches the error that it raises, and
 blocking launches beside settings for reproducible runs (``CUBLAS_WORKSPACE_CONFIG``, ``use_deterministic_algorithms``).
 Re-enabling cuDNN is unsafe, since other kernels give other rounding, and left to you where a comment gives a reason or
@@ -39,23 +39,26 @@ https://pytorch.org/docs/stable/distributed.html#torch-distributed-debug
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
 from gpulint import regex
 from gpulint.documents.base import Document
-from gpulint.finding import Finding, Severity
+from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
-from gpulint.programs.environment_variables import is_explained, is_unset_below, settings
+from gpulint.programs.environment_variables import EnvironmentSetting, is_explained, is_unset_below, settings
 from gpulint.programs.single_gpu import forms_no_group
 from gpulint.project import Project
+from gpulint.query import query
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
+from gpulint.source import joined
 from gpulint.training.guards import Guards
 from gpulint.workspace.module_index import ModuleIndex, last_name
 from gpulint_rules.library.anomaly_blocks import cost_of, is_around_backward_alone
 from gpulint_rules.library.cudnn_layers import has_layers
-from gpulint_rules.library.cudnn_switch import is_left_off, switches
+from gpulint_rules.library.cudnn_switch import has_a_reason, is_left_off, is_reproducible, switches, together
 from gpulint_rules.library.debug_calls import DebugMode, left_on
 from gpulint_rules.library.debug_calls import switches as anomaly_switches
 from gpulint_rules.library.debug_places import (
@@ -66,8 +69,11 @@ from gpulint_rules.library.debug_places import (
     is_set_for_nobody,
     is_switched_on,
 )
-from gpulint_rules.library.shared_switches import beside, switch
+from gpulint_rules.library.opposite_switches import always_runs
+from gpulint_rules.library.shared_switches import Switch, beside, grouped, switch
 
+_MOST = 3
+"""Most further lines that a help names."""
 _LAUNCHES = "CUDA_LAUNCH_BLOCKING"
 _VARIABLES = {
     _LAUNCHES: frozenset({"1", "true", "True", "on"}),
@@ -90,6 +96,7 @@ _OF_GROUPS = frozenset({"TORCH_DISTRIBUTED_DEBUG"})
 DETERMINISM = regex.compile(r"use_deterministic_algorithms\(True|CUBLAS_WORKSPACE_CONFIG|enable_full_determinism")
 """Settings for reproducible runs."""
 _REPRODUCIBLE = Cost("debug-mode", assumed="assuming that reproducible runs do not need it")
+_REPRODUCED = ", and set `torch.backends.cudnn.deterministic = True` if you need reproducible results"
 _WITHOUT_CUDNN = Cost("without-cudnn")
 _NO_LAYERS = Cost("without-cudnn", assumed="assuming that its models have convolutions or recurrent layers of PyTorch")
 
@@ -124,40 +131,84 @@ def _by_settings(document: Document, project: Project) -> Iterator[Finding]:
         if setting.name in _OF_GROUPS and forms_no_group(project, document.path, setting.span):
             continue
         module = project.module(document)
-        if module is not None and setting.node is not None:
-            if project.fact(Guards).is_debugging(module, setting.node) or is_switched_on(project, module, setting.node):
+        own, group = None, list[Switch]()
+        if module is not None and isinstance(setting.node, ast.expr):
+            if not _stays_set(document, project, module, setting):
                 continue
-            late = setting.name == _LAUNCHES and comes_too_late(project, module, setting.node)
-            unused = is_set_for_nobody(project, module, setting.node)
-            if late or unused or is_unset_below(document, project, module, setting):
-                continue
+            own = switch(project, module, setting.node)
+            group = next((one for one in _set_together(project, setting.name, setting.value) if own in one), [])
         elif not gets_to_programs(project, document, setting):
             continue
         part = "a part of the" if is_for_some(project, document, setting) else "the whole"
+        others = beside(own, group) if own is not None else ()
         yield RULE.finding(
             document.path,
             setting.span,
             f"{setting.name}={setting.value} is left on for {part} job",
             help=f"remove `{setting.name}`{_COSTS[setting.name]}; set it manually when you debug",
-            payload=DebugMode(setting.name, setting.node),
+            payload=DebugMode(setting.name, setting.node, own=own, beside=others),
+            cause=group[0].place if group else None,
             cost=_REPRODUCIBLE if setting.name == _LAUNCHES and DETERMINISM.search(document.source.text) else None,
         )
 
 
+@query
+def _set_together(project: Project, name: str, value: str) -> list[list[Switch]]:
+    """Return where modules set a variable of the environment in each run, those of one program together."""
+    found = list[Switch]()
+    for path in project.python_files_with(name.encode()):
+        document = project.document(path) if path.suffix == ".py" else None
+        module = project.module(document) if document is not None else None
+        if document is None or module is None:
+            continue
+        found += (
+            switch(project, module, setting.node)
+            for setting in settings(document, project, frozenset({name}))
+            if setting.value == value and not setting.conditional and isinstance(setting.node, ast.expr)
+            if always_runs(project, module, setting.node) and _stays_set(document, project, module, setting)
+        )
+    return grouped(found)
+
+
+def _stays_set(document: Document, project: Project, module: ModuleIndex, setting: EnvironmentSetting) -> bool:
+    """Return whether usual runs of a program get a variable that one of its modules sets, and in time."""
+    node = setting.node
+    assert node is not None
+    return not (
+        project.fact(Guards).is_debugging(module, node)
+        or is_switched_on(project, module, node)
+        or (setting.name == _LAUNCHES and comes_too_late(project, module, node))
+        or is_set_for_nobody(project, module, node)
+        or is_unset_below(document, project, module, setting)
+    )
+
+
+def _also(project: Project, places: list[Place]) -> str:
+    """Return ``, also in a.py:3``: further lines that have to go for any effect."""
+    named = [f"{project.place(one.path)}:{one.span.mark}" for one in places]
+    return f", also in {joined(named[:_MOST], len(named[_MOST:]))}" if named else ""
+
+
 def _cudnn_off(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
     for statement in switches(project, module):
-        if is_left_off(project, module, statement):
-            yield RULE.finding(
-                document.path,
-                module.syntax.span(statement),
-                "cuDNN is switched off",
-                help=(
-                    "remove the line, or set `torch.backends.cudnn.deterministic = True` if you need "
-                    "reproducible results"
-                ),
-                payload=DebugMode("cuDNN switch", statement, removable=False),
-                cost=_WITHOUT_CUDNN if has_layers(project, module, statement) else _NO_LAYERS,
-            )
+        if not is_left_off(project, module, statement):
+            continue
+        own = switch(project, module, statement)
+        group = next((one for one in together(project) if own in one), [])
+        others = beside(own, group)
+        if any(one.runs_wherever(own) and has_a_reason(project, one) for one in others):
+            continue
+        also = _also(project, [one.place for one in others])
+        then = "" if is_reproducible(project, module, statement) else _REPRODUCED
+        yield RULE.finding(
+            document.path,
+            module.syntax.span(statement),
+            "cuDNN is switched off",
+            help=f"remove the line{also}{then}",
+            payload=DebugMode("cuDNN switch", statement, removable=False, own=own, beside=others),
+            cause=group[0].place if group else None,
+            cost=_WITHOUT_CUDNN if has_layers(project, module, statement) else _NO_LAYERS,
+        )
 
 
 RULE = Rule(

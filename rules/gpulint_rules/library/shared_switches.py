@@ -24,7 +24,7 @@ class Switch:
     """A statement that switches a mode on, and the programs that run it."""
 
     module: ModuleIndex
-    node: ast.Call
+    node: ast.expr | ast.stmt
     programs: frozenset[Path]
 
     @property
@@ -40,7 +40,7 @@ class Switch:
         return other.programs <= self.programs
 
 
-def switch(project: Project, module: ModuleIndex, node: ast.Call) -> Switch:
+def switch(project: Project, module: ModuleIndex, node: ast.expr | ast.stmt) -> Switch:
     """Return a switch with its programs; with none if these are too many to tell."""
     found = frozenset(programs_of(project, module, node))
     return Switch(module, node, found if len(found) <= MAX_PROGRAMS else frozenset())
