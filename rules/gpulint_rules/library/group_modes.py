@@ -62,10 +62,9 @@ def _starts_groups(project: Project) -> bool:
     """Return whether some file names a launcher of several processes, or a job starts several."""
     if any(project.files_with(text) for text in _STARTS):
         return True
-    jobs = (job for path in project.files for job in project.fact(JobIndex).jobs_in(path))
     return any(
         (job.nodes is not None and job.nodes.value != 1)
         or (job.task.replicas is not None and job.task.replicas.value != 1)
         or any(start.launch.distributed for start in job.launches)
-        for job in jobs
+        for job in project.fact(JobIndex).jobs()
     )
