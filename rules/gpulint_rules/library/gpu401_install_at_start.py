@@ -18,7 +18,8 @@ Library Installation is one of the study's fifteen categories.
 
 When to ignore this rule
 A script that sets an environment up once, by hand; a one-off session; a small package that changes at every
-run.
+run. An image file that a batch job fetches into a folder that outlives it (``apptainer pull x.sif``) is not reported:
+the command does nothing where the file is.
 
 Fix safety
 Unsafe: installs of a Slurm job move to a new script that runs before it without GPUs, which is paid for as the job is
