@@ -11,14 +11,15 @@ from gpulint.cli import main
 
 _PROGRAM = """\
 import torch
+from torch import nn
 
-
-def train(model, loader, optimizer):
-    torch.autograd.set_detect_anomaly(True)
+torch.autograd.set_detect_anomaly(True)
+model = nn.Linear(8, 8).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(100):
     for images in loader:
-        loss = model(images.cuda()).mean()
         optimizer.zero_grad()
-        loss.backward()
+        model(images.cuda()).sum().backward()
         optimizer.step()
 """
 _NOTE = "shows copies, and the places of one repair, as one finding"
