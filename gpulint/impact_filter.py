@@ -26,6 +26,8 @@ class ImpactFilter:
         self._of_rule: dict[str, Level | None] = {}
         self._of_file: dict[Path, Level | None] = {}
         self.hidden: Counter[Level] = Counter()
+        self.folded = 0
+        """Findings that are hidden as copies of others, or as places of one repair, and fixed with them."""
 
     def threshold(self, finding: Finding) -> Level:
         """``per-file-impact`` and ``per-rule-impact`` replace ``impact``; where both apply the higher level counts."""

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from gpulint.reporters import Context
     from gpulint.rule import Rule
 
+_FOLDED = "`gpulint scan` shows copies, and the places of one repair, as one finding; each of them is a fix here."
+
 
 def add(commands: argparse._SubParsersAction[Any]) -> None:
     """Declare the command."""
@@ -93,7 +95,8 @@ def run(args: argparse.Namespace) -> int:
     for outcome in fixed.of(State.DROPPED):
         found = outcome.result.finding
         say(f"{context.place(found.path, found.span)}: {found.rule.code} was not fixed: {outcome.reason}")
-    _print(args, fixed, given, context, impact.note)
+    notes = [_FOLDED] if impact.folded > 0 and len(fixed.changes) > 0 else []
+    _print(args, fixed, given, context, [*notes, impact.note])
     if fixed.report.errors or given.plugins.failures:
         return INTERNAL
     troubled = any(problem.is_error for problem in fixed.report.problems) or fixed.of(State.DROPPED)
@@ -159,7 +162,7 @@ def write(fixed: Fixed, root: Path) -> None:
             fixed.drop(group, str(error))
 
 
-def _print(args: argparse.Namespace, fixed: Fixed, given: Inputs, context: Context, hidden: str) -> None:
+def _print(args: argparse.Namespace, fixed: Fixed, given: Inputs, context: Context, notes: list[str]) -> None:
     from gpulint.cli import fix_report
     from gpulint.cli.outputs import write_utf8
     from gpulint.reporters import as_json, pull_request
@@ -182,4 +185,4 @@ def _print(args: argparse.Namespace, fixed: Fixed, given: Inputs, context: Conte
     sys.stdout.flush()
     if not args.diff and not args.quiet:
         summary = fix_report.summary(fixed, context, applied=written)
-        say(*summary, *filter(None, [hidden]), file=sys.stdout if given.stdin is None else sys.stderr)
+        say(*summary, *filter(None, notes), file=sys.stdout if given.stdin is None else sys.stderr)

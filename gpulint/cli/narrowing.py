@@ -143,9 +143,12 @@ def not_shown(args: argparse.Namespace, inputs: Inputs) -> tuple[NotAccepted, Im
 
     def shown(results: Sequence[Result], project: Project) -> Sequence[Result]:
         new = results if known is None else known.split(results, project).new
-        if next(rounds) == 0:
-            counts.shown(_folded(new, project))
-        return [result for result in new if counts.shows(result.finding)]
+        first = next(rounds) == 0
+        folded = counts.shown(_folded(new, project)) if first else []
+        kept = [result for result in new if counts.shows(result.finding)]
+        if first:
+            counts.folded = len(kept) - len(folded)
+        return kept
 
     return shown, counts
 

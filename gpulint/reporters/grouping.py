@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -316,10 +316,12 @@ def gpus_of(job: JobSummary) -> str:
     return counted(job.gpus, "GPU") if job.gpus else "unknown number of GPUs"
 
 
-def steps_of(job: JobSummary, context: Context) -> list[str]:
-    """Return the place of the launcher and the programs that it starts: ``job.yaml:24``, ``train.py``."""
+def steps_of(job: JobSummary, context: Context, shown: Callable[[str], str] = str) -> list[str]:
+    """Return the place of the launcher, and the programs that it starts, one after the other or together:
+    ``job.yaml:24``, ``prepare.py, train.py``."""
     programs = [context.relative(path) for path in job.programs if path != job.place.path]
     more = len(programs) - _MOST_PROGRAMS
     if more > 1:
         programs[_MOST_PROGRAMS:] = [f"{more} more programs"]
-    return [context.place(job.place.path, job.place.span).rpartition(":")[0], *programs]
+    started = [", ".join(map(shown, programs))] if programs else []
+    return [shown(context.place(job.place.path, job.place.span).rpartition(":")[0]), *started]

@@ -136,7 +136,7 @@ def _cards(found: Sequence[Section], marks: dict[int, str], context: Context) ->
 
 def _job(section: Section, job: JobSummary, context: Context) -> Iterator[str]:
     yield f'<span class="gpus">{gpus_of(job)}</span><h2>{text(job.name)}</h2>'
-    yield '<p class="quiet">' + " &rarr; ".join(map(text, steps_of(job, context))) + "</p>"
+    yield '<p class="quiet">' + " &rarr; ".join(steps_of(job, context, text)) + "</p>"
     if section.lost is not None:
         yield from _lost(section.lost)
     if section.others:

@@ -57,7 +57,7 @@ def _heading(section: Section, context: Context) -> str:
     facts = [gpus_of(job)]
     if section.lost is not None:
         facts.append(f"an estimated {percent(section.lost)} of their time lost")
-    return f"**Job {code(job.name)}** ({' → '.join(map(code, steps_of(job, context)))}): {', '.join(facts)}"
+    return f"**Job {code(job.name)}** ({' → '.join(steps_of(job, context, code))}): {', '.join(facts)}"
 
 
 def _table(causes: Iterable[Cause], context: Context) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,8 @@ _MAKES_NAMES = regex.compile(
     rb"import *\*|__getattr__|\bglobals\(|\blocals\(|\bexec\(|\bsetattr\(|sys\.modules|\bvars\(|__dict__"
 )
 """How a module gets names that it does not mention."""
-_EVALUATES = regex.compile(rb"\beval\(")
+_EVALUATES = regex.compile(rb"(?<![.\w])eval\(")
+"""Evaluates a text; ``model.eval()`` is another function."""
 _GIVEN = frozenset(dir(builtins)) | {
     "__file__", "__builtins__", "__annotations__", "__path__", "__class__", "__module__", "__qualname__",
     "WindowsError",
@@ -53,8 +55,16 @@ def undefined_in_text(project: Project, module: ModuleIndex) -> tuple[ast.Name, 
     names = (name for name in module.uses if name not in _GIVEN and not name.startswith("__"))
     reads = (use for name in names if not _may_be_given(project, module, name) for use in module.uses[name])
     found = [use for use in reads if not module.scope(use).lookup(use.id) and not _is_annotation(module, use)]
-    is_excerpt = len({use.id for use in found}) * MIN_DEFINED > len(module.uses)
-    return () if is_excerpt else tuple(found)
+    missing = {use.id for use in found}
+    is_excerpt = len(missing) * MIN_DEFINED > len(module.uses)
+    return () if is_excerpt and not all(_is_commented_out(module, name) for name in missing) else tuple(found)
+
+
+def _is_commented_out(module: ModuleIndex, name: str) -> bool:
+    """``# model = Net()``: the line that defines a name is there, and is not run."""
+    return (
+        re.search(rf"^[ \t]*#[ \t]*{re.escape(name)}[ \t]*=(?!=)", module.syntax.source.text, re.MULTILINE) is not None
+    )
 
 
 def _may_be_given(project: Project, module: ModuleIndex, name: str) -> bool:

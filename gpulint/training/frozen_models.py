@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.documents.python import walk
-from gpulint.query import query
+from gpulint.query import cyclic, query
 from gpulint.semantic.argument_binding import RECEIVERS, argument_of
 from gpulint.semantic.chosen_returns import is_ruled_out
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
+from gpulint.training.weightless_models import has_no_weights, is_layer_without_weights
 from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, dotted, last_name
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def is_frozen(project: Project, module: ModuleIndex, model: ast.expr) -> bool:
     ``__init__`` of its class), under the name that it has there, or by the object that holds it where each caller
     passes that."""
     resolver = project.fact(Resolver)
-    if _is_frozen_here(project, NodeRef(module, model), dotted(model)) or _has_no_weights(project, module, model):
+    if _is_frozen_here(project, NodeRef(module, model), dotted(model)) or has_no_weights(project, module, model):
         return True
     if isinstance(model, ast.Name) and _is_held_frozen(project, module, model):
         return True
@@ -72,11 +73,27 @@ def is_frozen(project: Project, module: ModuleIndex, model: ast.expr) -> bool:
     return False
 
 
-@query
+@cyclic(False)
 def _runs_frozen(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> bool:
-    """Return whether the forward pass of a class runs nothing but models that the class freezes: a moving average."""
+    """Return whether the forward pass of a class runs nothing but models that are frozen, and layers without weights:
+    a moving average, the features for a style loss."""
     run, frozen = _run_in_forward(owner), _frozen_names(project, module, owner)
-    return bool(run) and all(f"self.{name}" in frozen for name in run)
+    rest = [name for name in sorted(run) if f"self.{name}" not in frozen]
+    if not rest or any(isinstance(part, ast.Call) and last_name(part.func) == "Parameter" for part in walk(owner)):
+        return bool(run) and not rest
+    parts = [(value, is_layer_without_weights(project, module, value)) for name in rest for value in _made(owner, name)]
+    return (
+        all(_made(owner, name) for name in rest)
+        and all(without or is_frozen(project, module, value) for value, without in parts)
+        and not (len(rest) == len(run) and all(without for _, without in parts))
+    )
+
+
+def _made(owner: ast.ClassDef, name: str) -> list[ast.expr]:
+    """Return what a constructor gives an attribute."""
+    init = next((part for part in owner.body if isinstance(part, FUNCTIONS) and part.name == "__init__"), None)
+    assigned = [part for part in walk(init) if isinstance(part, ast.Assign)] if init is not None else []
+    return [one.value for one in assigned if f"self.{name}" in map(dotted, one.targets)]
 
 
 def ends_in_layers(project: Project, module: ModuleIndex, model: ast.expr) -> bool:
@@ -90,9 +107,7 @@ def ends_in_layers(project: Project, module: ModuleIndex, model: ast.expr) -> bo
 def _has_small_rest(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> bool:
     run, frozen = _run_in_forward(owner), _frozen_names(project, module, owner)
     rest = {name for name in run if f"self.{name}" not in frozen}
-    init = next((part for part in owner.body if isinstance(part, FUNCTIONS) and part.name == "__init__"), None)
-    assigned = [part for part in walk(init) if isinstance(part, ast.Assign)] if init is not None else []
-    values = {name: [one.value for one in assigned if f"self.{name}" in map(dotted, one.targets)] for name in rest}
+    values = {name: _made(owner, name) for name in rest}
     return len(rest) < len(run) and all(
         bool(made) and all(_is_layer(project, module, value) for value in made) for made in values.values()
     )
@@ -116,30 +131,6 @@ def _run_in_forward(owner: ast.ClassDef) -> set[str]:
         for part in walk(forward)
         if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and dotted(part.func.value) == "self"
     }
-
-
-def _has_no_weights(project: Project, module: ModuleIndex, model: ast.expr) -> bool:
-    """Return whether a model is of classes of the tree that make nothing but buffers, as those of metrics do."""
-    resolver = project.fact(Resolver)
-    classes = [part for one in resolver.classes_of(module, model) for part in resolver.mro(*one)]
-    bases = {name for where, owner in classes for name in resolver.base_names(where, owner)}
-    methods = [(where, one) for where, owner in classes for one in owner.body if isinstance(one, FUNCTIONS)]
-    calls = (
-        resolver.call_names(where, part)
-        for where, method in methods
-        if method.name != "forward"
-        for part in walk(method)
-        if isinstance(part, ast.Call) and last_name(part.func) not in ("super", "__init__", "register_buffer")
-    )
-    made = any(method.name == "__init__" for _, method in methods)
-    return (
-        made
-        and bases == {"torch.nn.Module"}
-        and all(
-            any(name.startswith("torch.") for name in names) and not any(name.startswith("torch.nn.") for name in names)
-            for names in calls
-        )
-    )
 
 
 def _is_frozen_here(project: Project, place: NodeRef, name: str) -> bool:

@@ -50,7 +50,7 @@ def _of_call(project: Project, module: ModuleIndex, call: ast.Call, depth: int) 
     """Parameters of what a constructor makes."""
     resolver = project.fact(Resolver)
     names = resolver.call_names(module, call)
-    if _has_no_weights(project, names):
+    if makes_no_weights(project, names):
         return 0
     if any(name.startswith(("torch.nn.", "torch.nn.modules.")) for name in names):
         return _of_layer(project, module, call, depth)
@@ -63,7 +63,8 @@ def _of_call(project: Project, module: ModuleIndex, call: ast.Call, depth: int) 
     return max(known) if known and len(known) == len(counts) else None
 
 
-def _has_no_weights(project: Project, names: Iterable[str]) -> bool:
+def makes_no_weights(project: Project, names: Iterable[str]) -> bool:
+    """Return whether a call of these names makes a layer that has no weights."""
     rows: tuple[LayersWithoutWeights, ...] = project.models.rows("layers-without-weights")
     return any(
         name.startswith(f"{module}.") and name.rpartition(".")[2] in row.names

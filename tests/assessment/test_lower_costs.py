@@ -268,6 +268,30 @@ def test_a_mode_in_front_of_a_name_that_nothing_binds_costs_little(tmp_path: Pat
         "update(tasks(3, False), False, None, None, None, None, 1, 2)\n"
     )
     assert levels(tmp_path, {"net.py": NET, "train.py": text}, "GPU414") == [level]
+    other = text.replace("model = Net().cuda()", "model = Net().cuda()\nmodel.eval()")
+    assert levels(tmp_path, {"net.py": NET, "train.py": other}, "GPU414") == [level]
+    evaluated = text.replace("model = Net().cuda()", "model = Net().cuda()\neval('model')")
+    assert levels(tmp_path, {"net.py": NET, "train.py": evaluated}, "GPU414") == ["high"]
+
+
+@pytest.mark.parametrize(
+    ("line", "level"),
+    [
+        ("# model = Net().cuda()", "low"),
+        ("# model == Net().cuda()", "high"),
+        ("# the_model = Net().cuda()", "high"),
+        ("model = Net().cuda()  # model = Net(3)", "high"),
+    ],
+)
+def test_a_mode_beside_a_model_that_is_commented_out_costs_little(tmp_path: Path, line: str, level: str) -> None:
+    text = (
+        f"import torch\nfrom net import Net\n\n\ndef train(batches):\n    {line}\n"
+        "    torch.autograd.set_detect_anomaly(True)\n"
+        "    optimizer = torch.optim.Adam(model.parameters())\n    for batch in batches:\n"
+        "        model(batch.cuda()).sum().backward()\n        optimizer.step()\n\n\ntrain([1])\n"
+    )
+    found = levels(tmp_path, {"net.py": NET, "train.py": text}, "GPU414")
+    assert found == [level]
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,7 @@ def test_a_job_that_does_not_run_the_loop_of_a_finding_is_not_its_job(
 
     monkeypatch.setattr(engine, "run", run)
     headings = order(shown(found=[job(tree, "run.sh", 4, "train.py", "meters.py")]))
-    assert (headings[0] == "==> Job 'run' (run.sh:1 -> train.py -> meters.py): 4 GPUs") is headed
+    assert (headings[0] == "==> Job 'run' (run.sh:1 -> train.py, meters.py): 4 GPUs") is headed
     assert headings[-1] == "meters.py:1:1"
 
 

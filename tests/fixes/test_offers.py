@@ -450,9 +450,9 @@ def train(model, loader, epochs):
     ("first", "anew", "target", "batches", "test"),
     [
         ("seen = 0", "steps = 0", "i, (images, labels)", "enumerate(bar)", "i % 50 == 0"),
-        ("steps = 0", "seen = 0", "i, (images, labels)", "enumerate(bar)", "steps % 50 == 0"),
+        ("steps = 0", "seen = 0", "i, (images, labels)", "enumerate(bar)", "i % 50 == 0"),
         ("seen = 0", "steps = 0", "images, labels", "bar", "steps % 50 == 1"),
-        ("steps = 0", "seen = 0", "images, labels", "bar", "steps % 50 == 0"),
+        ("steps = 0", "seen = 0", "images, labels", "bar", "step % 50 == 0"),
     ],
 )
 def test_an_epoch_of_few_steps_shows_its_first_one(

@@ -28,8 +28,9 @@ from gpulint_fixers.waits.logs.later_logs import logged_below
 from gpulint_fixers.waits.logs.log_intervals import EVERY, interval, periodic, raised
 from gpulint_fixers.waits.logs.logging_runs import filled_run, log_run, names_stored
 from gpulint_fixers.waits.logs.named_meters import keeps_tensors
+from gpulint_fixers.waits.logs.progress_bars import shows_in_bar
 from gpulint_fixers.waits.logs.reduced_logs import Reduced, reduced_values
-from gpulint_fixers.waits.logs.throttled_runs import shows_in_bar, throttled
+from gpulint_fixers.waits.logs.throttled_runs import throttled
 from gpulint_fixers.waits.logs.whole_runs import with_reads_above
 from gpulint_fixers.waits.returned_logs import HANDS_OVER
 from gpulint_fixers.waits.step_tests import is_lightning_log

@@ -15,6 +15,7 @@ from gpulint.source import Span
 from gpulint.workspace.module_index import BindingKind, ModuleIndex, last_name
 from gpulint_fixers.edits.comments import code_in_comments
 from gpulint_fixers.edits.statements import remove_statement, with_own_comment, without_gaps
+from gpulint_fixers.waits.console_reads import may_be_read_in_console
 from gpulint_fixers.waits.deferred_reads import Variable
 from gpulint_fixers.waits.fix_kinds import Removal
 from gpulint_fixers.waits.mistaken_uses import named_instead
@@ -63,6 +64,8 @@ def unread(project: Project, variable: Variable, statement: ast.stmt) -> Fix | D
         if not _is_of_itself(start, variable.name) and (isinstance(node.ctx, ast.Load) or not _is_start(start)):
             return None
         starts.append(start)
+    if may_be_read_in_console(variable, (statement, *starts)):
+        return None
     if any(isinstance(part, ast.Call) and not _only_computes(part, variable.name) for part in own):
         return Declined(f"nothing reads `{variable.name}`; remove it")
     module = variable.module

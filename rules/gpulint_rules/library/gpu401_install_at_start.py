@@ -18,7 +18,8 @@ Library Installation is one of the study's fifteen categories.
 
 When to ignore this rule
 A script that sets an environment up once, by hand; a one-off session; a small package that changes at every
-run.
+run. An image file that a batch job fetches into a folder that outlives it (``apptainer pull x.sif``) is not reported:
+the command does nothing where the file is.
 
 Fix safety
 Unsafe: installs of a Slurm job move to a new script that runs before it without GPUs, which is paid for as the job is
@@ -51,6 +52,7 @@ from gpulint.launch.transfer_commands import install_tool, words_of
 from gpulint.programs.gpu_jobs import GpuJobCommand, GpuJobs, runs_file_of_tree
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.kept_environments import is_only_if_missing
+from gpulint.programs.kept_images import keeps_image
 from gpulint.programs.remote_functions import packages
 from gpulint.programs.requested_steps import runs_on_request
 from gpulint.project import Project
@@ -110,6 +112,7 @@ def installs(document: Document, project: Project) -> Iterator[tuple[GpuJobComma
         if (
             tool
             and not is_only_if_missing(held.command)
+            and not keeps_image(project.models, held.job, held.command)
             and not runs_on_request(held.command)
             and not runs_file_of_tree(held)
             and not project.fact(GpuJobs).only_sets_up(held.job)
@@ -320,7 +323,7 @@ RULE = Rule(
         ("subprocess", "system", "popen", "runtime_env", "SBATCH", "pip", "packages_to_install"),
     ),
     summary="GPU job installs packages when it starts",
-    why="the GPUs are idle while packages are downloaded and built, at every start and restart of the job",
+    why="the GPUs are idle while packages or images are downloaded and built, at every start and restart of the job",
     evidence=(Evidence("Long Library Installation is one of 15 categories in 706 issues of 400 jobs"),),
     check=check,
     cost=Cost("install"),

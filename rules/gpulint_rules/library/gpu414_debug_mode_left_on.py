@@ -19,7 +19,8 @@ one GPU or its program forms no group, nor one of a job without GPUs that tells 
 built alone. Anomaly detection around a few steps that try it, or in a trainer that only runs a model, is
 not reported either. A program without cuDNN loses nothing where it makes no convolutions and
 recurrent layers of PyTorch; the impact is low unless a program that runs the line names some, or a library's models
-that are made of them. It is low as well for blocking launches beside settings for reproducible runs.
+that are made of them. It is low as well for blocking launches beside settings for reproducible runs, and for a mode
+that only a group of processes switches on (``if distributed:``) where nothing of the tree starts one.
 
 Fix safety
 Removing the anomaly mode, blocking launches and the distributed debug mode is safe: results do not change. Unsafe
@@ -69,6 +70,7 @@ from gpulint_rules.library.debug_places import (
     is_set_for_nobody,
     is_switched_on,
 )
+from gpulint_rules.library.group_modes import cost_in_group
 from gpulint_rules.library.opposite_switches import always_runs
 from gpulint_rules.library.shared_switches import Switch, beside, grouped, switch
 
@@ -116,6 +118,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                 f"{mode.what} is left on {_BACKWARD if is_around_backward_alone(module, call) else _RUN}",
                 help=f"remove {mode.what}{_COSTS.get(last_name(call.func)) or cost_of(project, module, call)}{_GUARD}",
                 payload=replace(mode, own=own, beside=beside(own, group)),
+                cost=cost_in_group(project, module, call),
                 cause=group[0].place if group else None,
             )
     yield from _cudnn_off(document, module, project)

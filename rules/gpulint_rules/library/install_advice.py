@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from gpulint import regex
-from gpulint.launch.transfer_commands import words_of
 from gpulint.programs.gpu_jobs import GpuJobCommand
 from gpulint.programs.kept_environments import runs_in_image_file, runs_without_image
+from gpulint.programs.kept_images import makes_image
 from gpulint.project import Project
 
 _OF_THE_JOB = regex.compile(r"\$(?!HOME\b|\{HOME\})|(?<![\w.:/-])/\S+\.(?:whl|tar\.gz)\b")
 """What the build of an image does not have: variables of the job, packages on its disk."""
-_MADE = regex.compile(r"^(?:time )?(?:singularity (?:pull|build)|apptainer (?:pull|build)|enroot import)\b")
-"""Commands that fetch or make an image."""
 _CONTAINER_KEYS = {"github": "container", "gitlab": "image"}
 """Keys that name an image in a job of continuous integration."""
 
@@ -24,7 +22,7 @@ OF_NEWER_CODE = (
 
 def advice(lines: tuple[str, ...], held: GpuJobCommand | None, project: Project) -> str:
     """Return what to do instead; ``lines`` are those of a Dockerfile that does the same."""
-    if held is not None and _MADE.search(" ".join(words_of(held.command)[:3])):
+    if held is not None and makes_image(held.command):
         return "make the image once before the job (login node, a job without GPUs), and start the job from it"
     pulled = held is not None and runs_in_image_file(project.models, held.job)
     written = "; ".join(line.removeprefix("RUN ") if pulled else line for line in lines)

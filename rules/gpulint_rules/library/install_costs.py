@@ -12,6 +12,7 @@ from gpulint.documents.tasks import Task
 from gpulint.impact import Cost
 from gpulint.launch.transfer_commands import install_tool, words_of
 from gpulint.programs.gpu_jobs import GpuJobCommand
+from gpulint.programs.kept_images import makes_image
 from gpulint.project import Project
 from gpulint.rule import Kind
 from gpulint_rules.library.install_words import items
@@ -26,6 +27,7 @@ _LISTS = regex.compile(r"\.(?:txt|lock|toml)$")
 _OWN = Cost("install", seconds=(2, 10), basis="code of the tree alone")
 """Without what it needs (assumed)."""
 KEPT = Cost("install", seconds=(2, 10), basis="code of the tree, whose packages the image has")
+_IMAGE = Cost("install", basis="the download or build of an image")
 _PROGRAM = Cost("install", seconds=(1, 10), basis="the download of one program")
 _SCRIPTS = regex.compile(
     r"\b(?:astral\.sh/(?:uv|ruff)|pixi\.sh|install\.python-poetry\.org|pdm-project\.org|get\.pnpm\.io|mise\.run|just\.systems"
@@ -39,6 +41,8 @@ def cost(lines: tuple[str, ...], held: GpuJobCommand | None, project: Project) -
     named = items(lines)
     if held is None:
         return Cost("install", items=named)
+    if makes_image(held.command):
+        return _IMAGE
     if held.command.name.endswith(".sh"):
         return _UNSEEN
     if held.command.name in ("curl", "wget") and any(map(_SCRIPTS.search, lines)):

@@ -9,13 +9,14 @@ from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.project import Project
-from gpulint.workspace.module_index import LoopNode, ModuleIndex
+from gpulint.workspace.module_index import LOOPS, LoopNode, ModuleIndex
+from gpulint_fixers.waits.console_reads import may_be_read_in_console
 from gpulint_fixers.waits.deferred_reads import Variable, defer, loops_around
 from gpulint_fixers.waits.device_reads import DeviceRead, device_read, is_detached, is_torch_tensor, reads_of
 from gpulint_fixers.waits.element_types import is_about_loss, is_float, is_integer, is_truth
 from gpulint_fixers.waits.lists.concatenated import concatenated
 from gpulint_fixers.waits.lists.kept_sizes import is_large
-from gpulint_fixers.waits.lists.list_reads import partial_reads, sets_in_loop
+from gpulint_fixers.waits.lists.list_reads import numbers_below, partial_reads, sets_in_loop
 from gpulint_fixers.waits.lists.whole_reads import WholeRead, flat_read, operand
 from gpulint_fixers.waits.sums.device_sums import exactness
 from gpulint_fixers.waits.unread_values import unread
@@ -78,16 +79,34 @@ def kept(
         return Declined("the list is read in every step")
     if not is_known and not _holds_tensors_alone(variable, nodes, initial):
         return Declined("the list holds other values as well, which may be integers")
-    is_inside = all(variable.is_inside(node) for node in nodes if isinstance(node.ctx, ast.Load))
-    if is_inside and not _is_emptied(variable, nodes):
-        return Declined(f"`{variable.name}` is not read after the loop in this function")
+    if isinstance(later := _for_console(variable, nodes, statement, each), Declined):
+        return later
     suffix = ".detach()" if isinstance(value, ast.BinOp) else kept_value(tensor)
-    edits: tuple[Edit, ...] = (reads[0].replaced(module, suffix), *made.edits)
+    edits: tuple[Edit, ...] = (reads[0].replaced(module, suffix), *made.edits, *later)
     reasons = [] if plain else ["they are computed in the precision of the GPU", *exact.reasons]
     reasons += [f"they are logged every {made.logs.every} steps"] if made.logs is not None else []
     description = "; ".join(["keep the values on the GPU and read them when they are used", *reasons])
     certain = is_torch_tensor(project, module, tensor) and is_about_loss(module.syntax.text(tensor))
-    return Fix(description, Safety.SAFE if certain and plain and made.logs is None else Safety.UNSAFE, edits)
+    is_safe = certain and plain and made.logs is None and not later
+    return Fix(description, Safety.SAFE if is_safe else Safety.UNSAFE, edits)
+
+
+def _for_console(
+    variable: Variable, nodes: list[ast.Name], statement: ast.stmt, each: str
+) -> tuple[Edit, ...] | Declined:
+    """Return what makes numbers of a list below all loops, if nothing but the person who runs the script may read it
+    there: it may be plotted in the console."""
+    if any(not variable.is_inside(node) for node in nodes if isinstance(node.ctx, ast.Load)):
+        return ()
+    if _is_emptied(variable, nodes):
+        return ()
+    refused = Declined(f"`{variable.name}` is not read after the loop in this function")
+    if not may_be_read_in_console(variable, (statement, *(variable.initial() or ()))):
+        return refused
+    module = variable.module
+    around = [up for up in module.syntax.ancestors(statement) if isinstance(up, LOOPS)]
+    below = numbers_below(module, around[-1], variable.name, each, [])
+    return (below,) if below is not None else refused
 
 
 def _is_emptied(variable: Variable, nodes: list[ast.Name]) -> bool:

@@ -11,8 +11,9 @@ from gpulint.training.guards import Guards
 from gpulint.workspace.module_index import LoopNode, ModuleIndex
 from gpulint_fixers.waits.logs.log_intervals import Interval, interval, periodic
 from gpulint_fixers.waits.logs.logging_runs import computed_runs
+from gpulint_fixers.waits.logs.progress_bars import shows_in_bar
 from gpulint_fixers.waits.logs.step_counters import stores
-from gpulint_fixers.waits.logs.throttled_runs import shows_in_bar, throttled
+from gpulint_fixers.waits.logs.throttled_runs import throttled
 
 
 @query

@@ -12,6 +12,7 @@ from gpulint.semantic.path_conditions import conditions
 from gpulint.training.loop_iterables import is_loader_name, unwrap_iterable
 from gpulint.values.tests_elsewhere import named_test
 from gpulint.workspace.module_index import LOOPS, LoopNode, ModuleIndex, last_name
+from gpulint_fixers.waits.logs.progress_bars import shows_in_new_bar
 from gpulint_fixers.waits.logs.step_numbers import (
     COUNTER,
     by_ones,
@@ -45,22 +46,28 @@ def stores(loop: LoopNode) -> list[ast.Name | ast.Attribute]:
 
 def counter_at(module: ModuleIndex, loop: LoopNode, at: ast.stmt) -> tuple[str | None, tuple[Edit, ...]]:
     """The step number at a statement, and the edits that make one. A number that starts anew and is raised above the
-    statement is never 0 there: the one of ``enumerate`` is, so that short epochs show something."""
+    statement is never 0 there: the one of ``enumerate`` is, so that short epochs show something, as does one that goes
+    on in a bar that each epoch makes anew."""
     own, index = incremented(module, at), _index(module, loop, at)
     picked = any(_picks_steps(module, loop, test) for test, _ in conditions(module, at, loop))
-    if own is not None and (picked or index is None or not starts_anew(module, loop, own)):
+    on = running(module, loop)
+    is_new = on is not None and not picked and shows_in_new_bar(module, loop, at)
+    if (
+        own is not None
+        and not (is_new and own == on)
+        and (picked or index is None or not starts_anew(module, loop, own))
+    ):
         return own, ()
     if picked:
         return None, ()  # only some numbers come here, of which none need be a multiple
-    if (on := running(module, loop)) is not None:
+    if is_new and isinstance(loop, ast.For):
+        return (index, ()) if index is not None else _numbered_rounds(module, loop)
+    if on is not None:
         return on, ()
     if isinstance(loop, ast.For):
         match loop.iter, loop.target:
-            case ast.Call(), ast.Tuple(elts=[ast.Name(id="_") as unused, _]) if enumerates(loop.iter):
-                name = _new_name(module, loop)
-                read = any(isinstance(p, ast.Name) and p.id == "_" and isinstance(p.ctx, ast.Load) for p in walk(loop))
-                edit = Edit(module.path, module.syntax.span(unused), name or "")
-                return (name, (edit,)) if name is not None and not read else (None, ())
+            case ast.Call(), ast.Tuple(elts=[ast.Name(id="_"), _]) if enumerates(loop.iter):
+                return _numbered_rounds(module, loop)
             case _ if index is not None:
                 return index, ()
             case ast.Call() as source, ast.Name() as counter if (
@@ -74,6 +81,17 @@ def counter_at(module: ModuleIndex, loop: LoopNode, at: ast.stmt) -> tuple[str |
     for part in loop.body:
         if (raised := increment(part)) is not None:
             return raised, ()
+    return _enumerated(module, loop)
+
+
+def _numbered_rounds(module: ModuleIndex, loop: ast.For) -> tuple[str | None, tuple[Edit, ...]]:
+    """Give the number of ``for _, batch in enumerate(loader)`` a name, or enumerate the rounds."""
+    match loop.iter, loop.target:
+        case ast.Call(), ast.Tuple(elts=[ast.Name(id="_") as unused, _]) if enumerates(loop.iter):
+            name = _new_name(module, loop)
+            read = any(isinstance(p, ast.Name) and p.id == "_" and isinstance(p.ctx, ast.Load) for p in walk(loop))
+            edit = Edit(module.path, module.syntax.span(unused), name or "")
+            return (name, (edit,)) if name is not None and not read else (None, ())
     return _enumerated(module, loop)
 
 

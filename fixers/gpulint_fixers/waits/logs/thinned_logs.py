@@ -12,7 +12,7 @@ from gpulint.documents.python import walk
 from gpulint.fix import Edit, Fix
 from gpulint.workspace.module_index import LOOPS, ModuleIndex
 from gpulint_fixers.waits.logs.logging_runs import is_logging
-from gpulint_fixers.waits.logs.throttled_runs import shows_in_bar
+from gpulint_fixers.waits.logs.progress_bars import shows_in_bar
 from gpulint_fixers.waits.remaining_reads import gets_seldom
 
 _INTERVAL = regex.compile(r"(?:if|and) [^%\n]{1,80} % (?:\(([^()\n]{1,80})\)|([\w.]{1,80})) == \w{1,80}")

@@ -9,7 +9,7 @@ from gpulint import regex
 from gpulint.documents import Document
 from gpulint.documents.python import walk
 from gpulint.fix import Declined, Edit
-from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint.workspace.module_index import ModuleIndex
 from gpulint_fixers.edits.calls import WIDTH
 from gpulint_fixers.edits.structural import indentation_step as _step
 from gpulint_fixers.edits.structural import wrap_once
@@ -86,12 +86,6 @@ def _counts_from_one(module: ModuleIndex, call: ast.Call, counter: str) -> bool:
             case ast.For(target=ast.Tuple(elts=[ast.Name(id=name), *_]), iter=ast.Call() as source) if name == counter:
                 return len(source.args) + len(source.keywords) > 1
     return False
-
-
-def shows_in_bar(statement: ast.stmt) -> bool:
-    """Return whether a statement shows values in a progress bar."""
-    calls = (part.func for part in walk(statement) if isinstance(part, ast.Call))
-    return any(last_name(func).startswith(("set_postfix", "set_description")) for func in calls)
 
 
 def without_head_below(module: ModuleIndex, statements: list[ast.stmt], test: str) -> tuple[Edit, ...]:
