@@ -16,6 +16,7 @@ from gpulint.values.arguments import ArgumentState
 from gpulint.values.constants import Constants
 from gpulint.values.parameter_defaults import is_overridden
 from gpulint.workload.dataset_work import parts_of
+from gpulint.workload.given_up import is_given_up
 from gpulint.workload.worker_callers import zero_callers
 from gpulint.workspace.module_index import FUNCTIONS, Binding, FunctionNode, ModuleIndex, NodeRef, last_name
 
@@ -102,7 +103,7 @@ def _keeps_open(project: Project, module: ModuleIndex, owner: ast.ClassDef, kind
             made = [
                 value for one in stored if (value := _bound(one)) is not None and _is_constructed(where, base, one.node)
             ]
-            if home is not base or not made:
+            if home is not base or not made or is_given_up(base, name):
                 continue
             if any(_is_open(project, where, value, kind) for value in made) and _reads_samples(base, name):
                 return True
