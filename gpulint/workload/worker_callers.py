@@ -19,7 +19,7 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.training.undrawn_loaders import UndrawnLoaders
 from gpulint.values.constants import Constants, ConstantSet
-from gpulint.workspace.module_index import BindingKind, FunctionNode, NodeRef
+from gpulint.workspace.module_index import BindingKind, FunctionNode, ModuleIndex, NodeRef
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -45,7 +45,9 @@ def worker_callers(project: Project, loader: Loader) -> tuple[WorkerCaller, ...]
     argument = loader_argument(project, loader, "num_workers")
     if len(argument.refs) != 1 or argument.unknown:
         return ()
-    found = list(_calls(project, loader.call, (), argument.refs[0], _CALLS))
+    number = argument.refs[0]
+    is_kept = isinstance(number.node, ast.Attribute)
+    found = list(_of_objects(project, loader, number) if is_kept else _calls(project, loader.call, (), number, _CALLS))
     return tuple(one for one in found if one is not None) if None not in found else ()
 
 
@@ -87,6 +89,7 @@ def _calls(
     if len(bindings) != 1 or bindings[0].kind is not BindingKind.PARAMETER or not calls:
         return
     given = _in_result(made, path, function) if path is not None else None
+    member = _member(made) if function.name == "__init__" else ""
     default = next((value for arg, value in with_defaults(function.args) if arg.arg == name.id), None)
     for site in project.fact(Resolver).call_sites(module, function):
         passed = argument_of(function, site.node, name.id) if isinstance(site.node, ast.Call) else None
@@ -96,7 +99,49 @@ def _calls(
         value = NodeRef(site.module, passed) if passed is not None else NodeRef(module, default)  # type: ignore[arg-type]
         further = list(_calls(project, site, given, value, calls - 1))
         draws = given is None or not project.fact(UndrawnLoaders).is_left(site.module, site.node, given)
+        draws = draws and (not member or _may_use(project, site.module, made, member))
         yield from further or [WorkerCaller(site, value, draws)]
+
+
+def _of_objects(project: Project, loader: Loader, number: NodeRef) -> Iterator[WorkerCaller | None]:
+    """Yield the calls that make the object which keeps the number (``Data(num_workers=0)``); None for one that is not
+    known, or a default."""
+    member = _member(loader.call)
+    for ref in project.fact(Resolver).points_to(number.module, number.node):
+        up = ref.module.syntax.parents.get(ref.node)
+        site = ref.module.syntax.parents.get(up) if isinstance(up, ast.keyword) else up
+        if not isinstance(site, ast.Call) or site.func is ref.node or not member:
+            yield None
+        else:
+            draws = _may_use(project, ref.module, loader.call, member)
+            yield WorkerCaller(NodeRef(ref.module, site), ref, draws)
+
+
+def _member(made: NodeRef) -> str:
+    """Return the method of a class that gives what a call makes, or the attribute that keeps it; empty if unknown."""
+    function, statement = made.module.function(made.node), made.module.syntax.parents.get(made.node)
+    match statement:
+        case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)]):
+            return name
+    in_class = function is not None and isinstance(made.module.syntax.parents.get(function), ast.ClassDef)
+    return function.name if function is not None and in_class and not function.name.startswith("__") else ""
+
+
+def _may_use(project: Project, user: ModuleIndex, made: NodeRef, member: str) -> bool:
+    """Return whether a module that makes an object, or one that it imports, may use a member of it. A library may call
+    those of a class that derives from one of its own, and other members may hand it on."""
+    owner = made.module.class_of(made.node)
+    if owner is None or owner.bases or _names(made.module, member):
+        return True
+    modules = map(project.module_at, (user.path, *project.imported(user.path)))
+    return any(one is None or _names(one, member) for one in modules)
+
+
+def _names(module: ModuleIndex, member: str) -> bool:
+    looked_up = member in module.strings and "getattr" in module.calls_by_name
+    return looked_up or any(
+        node.attr == member and isinstance(node.ctx, ast.Load) for node in module.syntax.of(ast.Attribute)
+    )
 
 
 def _in_result(made: NodeRef, path: _Path, function: FunctionNode) -> _Path | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from gpulint.fix import Fix
 
 MakeJob = Callable[..., Any]
@@ -117,3 +119,59 @@ def test_one_program_that_makes_its_loaders_with_and_without_is_left_alone(job: 
         "            optimizer.step()\n        for x, y in held_out:\n            print(x.mean())\n",
     )
     assert not _of_training(job({"loaders.py": FACTORY, "train.py": train}))
+
+
+HELD = """\
+from torch.utils.data import DataLoader
+from torchvision.datasets import ImageFolder
+
+
+class Data:
+    def __init__(self, size, num_workers):
+        self.size = size
+        self.num_workers = num_workers
+
+    def train(self):
+        train_loader = DataLoader(ImageFolder("train"), batch_size=self.size, num_workers=self.num_workers)
+        return train_loader
+
+    def test(self):
+        return DataLoader(ImageFolder("test"), batch_size=self.size, num_workers=self.num_workers)
+"""
+KEPT = """\
+from torch.utils.data import DataLoader
+from torchvision.datasets import ImageFolder
+
+
+class Data:
+    def __init__(self, size, num_workers):
+        self.train_loader = DataLoader(ImageFolder("train"), batch_size=size, num_workers=num_workers)
+        self.test_loader = DataLoader(ImageFolder("test"), batch_size=size, num_workers=num_workers)
+"""
+
+
+def _with_objects(data: str, train: str, test: str) -> dict[str, str]:
+    return {
+        "loaders.py": data,
+        "train.py": TRAIN.replace("train_loader, _ = make_loaders(64,", "train_loader = Data(64,")
+        .replace("num_workers=0)", f"num_workers=0).{train}")
+        .replace("make_loaders", "Data"),
+        "evaluate.py": EVALUATE.replace("_, test_loader = make_loaders(64,", "test_loader = Data(64,")
+        .replace("num_workers=0)", f"num_workers=0).{test}")
+        .replace("make_loaders", "Data"),
+    }
+
+
+@pytest.mark.parametrize(
+    "files", [_with_objects(HELD, "train()", "test()"), _with_objects(KEPT, "train_loader", "test_loader")]
+)
+def test_the_object_whose_loader_trains_is_edited(job: MakeJob, files: dict[str, str]) -> None:
+    made = job(files)
+    assert _named(made) == [("train.py", "0 workers are set here")]
+    assert _edited(made) == ["train.py"]
+
+
+def test_a_member_that_the_class_hands_on_may_be_any_objects(job: MakeJob) -> None:
+    data = KEPT + "\n    def both(self):\n        return self.train_loader, self.test_loader\n"
+    files = _with_objects(data, "both()[0]", "both()[1]")
+    assert _edited(job(files)) == ["evaluate.py", "train.py"]
