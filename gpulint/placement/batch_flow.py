@@ -13,6 +13,7 @@ from gpulint.placement.container_helpers import changed_on_host, is_reformatted,
 from gpulint.placement.device_iterators import is_device_iterator
 from gpulint.placement.devices import Devices
 from gpulint.placement.dynamic_calls import handed_by_name, takes_batch
+from gpulint.placement.fitting_loaders import fitting
 from gpulint.placement.prepared_loaders import PreparedLoaders
 from gpulint.query import cyclic
 from gpulint.records import dataclass
@@ -116,7 +117,7 @@ class BatchFlow:
             return None
         sources = unwrap_zipped(loop.iter)
         found = [loader for source in sources for loader in self._project.fact(LoaderFlow).loaders_of(module, source)]
-        loaders = tuple(dict.fromkeys(found))
+        loaders = fitting(self._project, loop, found)
         return (
             BatchRead(NodeRef(module, loop), loaders, self._are_moved(module, sources[0], loaders)) if loaders else None
         )

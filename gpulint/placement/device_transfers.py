@@ -17,6 +17,7 @@ from gpulint.programs.gpu_programs import GpuPrograms, runs_elsewhere
 from gpulint.query import query, stored
 from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
+from gpulint.semantic.reaching_definitions import reaching
 from gpulint.spread import Spread
 from gpulint.training.bounded_loops import reads_few_batches
 from gpulint.training.guards import Guards
@@ -25,7 +26,7 @@ from gpulint.training.loader_passing import is_kept_from
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import CallSite, ModuleIndex, NodeRef, last_name
+from gpulint.workspace.module_index import BindingKind, CallSite, ModuleIndex, NodeRef, last_name
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
@@ -55,6 +56,11 @@ class Transfer(CallSite):
     devices: frozenset[Device]
     non_blocking: bool
     batch_read: BatchRead | None = None
+
+    @property
+    def targets(self) -> list[ast.expr]:
+        """What may be the device, as far as the call names one."""
+        return [*self.node.args[:1], *(word.value for word in self.node.keywords if word.arg == "device")]
 
     @property
     def to_gpu(self) -> bool:
@@ -175,7 +181,7 @@ class DeviceTransfers:
                 continue
             if self._draws_seldom(batch_read.where) or reads_few_batches(self._project, batch_read.where):
                 continue
-            if self._was_on_gpu(transfer, batch_read):
+            if self._was_on_gpu(transfer, batch_read) or self._stays_beside_batch(transfer):
                 continue
             if not self._follows_its_batch(transfer, batch_read):
                 yield transfer
@@ -212,13 +218,37 @@ class DeviceTransfers:
         calls it."""
         if batch_read.where.module is transfer.module or transfer.devices != {Device.UNKNOWN}:
             return False
-        targets = [*transfer.node.args[:1], *(word.value for word in transfer.node.keywords if word.arg == "device")]
         follows = any(
             isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name)
             and not _NO_TENSOR.search(target.value.id)
-            for target in targets
+            for target in transfer.targets
         )  # fmt: skip
         return follows and not self._project.fact(GpuPrograms).runs_on_gpu(batch_read.where.module)
+
+    def _stays_beside_batch(self, transfer: Transfer) -> bool:
+        """Return whether the device is that of a batch which is still on the host, perhaps by way of what was made
+        there (``sums = torch.zeros(3, device=images.device)`` and ``images.to(sums.device)``)."""
+        points_to = self._project.fact(Resolver).points_to
+        named = [ref for target in transfer.targets for ref in points_to(transfer.module, target)]
+        return bool(named) and all(
+            isinstance(ref.node, ast.Attribute)
+            and ref.node.attr == "device"
+            and isinstance(ref.node.value, ast.Name)
+            and self._is_drawn(ref.module, ref.node.value)
+            for ref in named
+        )
+
+    def _is_drawn(self, module: ModuleIndex, name: ast.Name) -> bool:
+        """Return whether a variable is what a loop draws from its loader there, or a part of that, and nothing else."""
+        flow = self._project.fact(BatchFlow)
+        if (batch_read := flow.batch_of(module, name)) is None or batch_read.prepared:
+            return False
+        parts = (ast.Name, ast.Subscript, ast.Attribute)
+        return all(
+            one.kind is BindingKind.LOOP
+            or (isinstance(one.value, parts) and flow.batch_of(module, one.value) is not None)
+            for one in reaching(module, module.scope(name).lookup(name.id), name)
+        )
 
     def _was_on_gpu(self, transfer: Transfer, batch_read: BatchRead) -> bool:
         """Return whether the data sets of a batch hold it on the GPU, or the value is a field of a sampled graph whose

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.placement.parts_with_gaps import has_gaps
 from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
@@ -57,6 +58,8 @@ def gains_from_pinning(project: Project, transfer: Transfer) -> bool:
     conversion (``x.float().to(device)``). One that halves the batch is better done on the host."""
     module, call = transfer.module, transfer.node
     moved = call.func.value if isinstance(call.func, ast.Attribute) else transfer.value
+    if has_gaps(module, moved):
+        return False
     if not isinstance(moved, ast.Name):
         return _may_be_pinned(project, transfer, moved)
     bound = [one for one in _bound(module, moved.id, moved) if not is_for_missing_argument(project, module, one.node)]

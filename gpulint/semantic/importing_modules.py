@@ -6,6 +6,8 @@ import ast
 from typing import TYPE_CHECKING
 
 from gpulint.query import query
+from gpulint.semantic.offered_packages import is_distributed
+from gpulint.workspace.module_index import FUNCTIONS
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
@@ -46,12 +48,27 @@ def importing_files(project: Project, home: Path, name: str) -> frozenset[Path]:
 @query
 def files_with_missing_imports(project: Project, home: Path, name: str) -> frozenset[Path]:
     """Other files that import a name from modules which are not in the tree: they may mean one whose path was another
-    where they run."""
+    where they run. Where several modules define the name and nobody installs them, the missing one has to be called
+    like the module, or like one that hands the name on."""
     word = word_of(name)
     known = importing_files(project, home, name)
+    if len(_defining(project, name)) > 1 and not is_distributed(project, home.parent):
+        return frozenset()  # `importing_files` has those that name it
     paths = (path for path in project.word_index.mentioning(word) if path != home and path not in known)
     return frozenset(
         path for path in paths if word in project.word_index.imported(path) and _misses(project, path, name)
+    )
+
+
+@query
+def _defining(project: Project, name: str) -> tuple[Path, ...]:
+    """The modules that define a class or function of a name."""
+    paths = project.word_index.mentioning(word_of(name))
+    modules = (module for path in paths if (module := project.module_at(path)) is not None)
+    return tuple(
+        module.path
+        for module in modules
+        if any(isinstance(part, (*FUNCTIONS, ast.ClassDef)) and part.name == name for part in module.syntax.tree.body)
     )
 
 

@@ -55,6 +55,10 @@ class UndrawnLoaders:
         """Return whether the function that makes a loader hands it to others, and none of them draws from it."""
         return module.function(made) is not None and self._is_left(module, made, (), False)
 
+    def is_left(self, module: ModuleIndex, made: ast.expr, path: Path) -> bool:
+        """Return whether nothing draws from what an expression evaluates to, or has at ``path``."""
+        return self._is_left(module, made, path, False)
+
     def only_first_batches(self, module: ModuleIndex, made: ast.expr) -> bool:
         """Return whether all that is drawn from a loader is ``next(iter(loader))``: one batch, for a look, for which
         workers would be started. The methods of a class that keeps it may also search it, if most take one batch."""

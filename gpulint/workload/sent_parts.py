@@ -16,6 +16,7 @@ from gpulint.semantic.operating_systems import is_of_another_system, may_run_on_
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workload.desktop_files import is_run_on_desktop, may_be_set_up_on_desktop
+from gpulint.workload.given_up import is_given_up
 from gpulint.workload.worker_supply import handles
 from gpulint.workspace.module_index import FUNCTIONS, BindingKind, ModuleIndex, NodeRef, last_name
 
@@ -237,8 +238,8 @@ def _kept(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> list[No
     return [
         NodeRef(where, value)
         for where, base in classes
-        for (home, _), stored in where.attributes.items()
-        if home is base
+        for (home, name), stored in where.attributes.items()
+        if home is base and not is_given_up(base, name)
         for one in stored
         if (function := where.function(one.node)) is not None and function.name == "__init__"
         for value in _set_there(where, one.value)

@@ -16,6 +16,8 @@ from gpulint.values.arguments import ArgumentState
 from gpulint.values.constants import Constants
 from gpulint.values.parameter_defaults import is_overridden
 from gpulint.workload.dataset_work import parts_of
+from gpulint.workload.given_up import is_given_up
+from gpulint.workload.worker_callers import zero_callers
 from gpulint.workspace.module_index import FUNCTIONS, Binding, FunctionNode, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
@@ -44,9 +46,9 @@ def loads_in_process(project: Project, loader: Loader) -> bool:
     if argument.passed is ArgumentState.SOMETIMES and not argument.refs:
         return False
     known = [project.fact(Constants).of(ref.module, ref.node) for ref in argument.refs]
-    return all(value.every(lambda number: number == 0) for value in known) and not any(
-        is_overridden(project, value.place) for one in known for value in one.values
-    )
+    if not all(value.every(lambda number: number == 0) for value in known):
+        return bool(zero_callers(project, loader))
+    return not any(is_overridden(project, value.place) for one in known for value in one.values)
 
 
 def shares_handle(project: Project, loader: Loader) -> bool:
@@ -101,7 +103,7 @@ def _keeps_open(project: Project, module: ModuleIndex, owner: ast.ClassDef, kind
             made = [
                 value for one in stored if (value := _bound(one)) is not None and _is_constructed(where, base, one.node)
             ]
-            if home is not base or not made:
+            if home is not base or not made or is_given_up(base, name):
                 continue
             if any(_is_open(project, where, value, kind) for value in made) and _reads_samples(base, name):
                 return True

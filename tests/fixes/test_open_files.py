@@ -95,6 +95,75 @@ def test_workers_open_their_files(job: MakeJob, kept: str, given: str) -> None:
     assert job(program(kept, given)).offer("GPU303").changes
 
 
+ENVIRONMENT = """\
+import lmdb
+import numpy as np
+from torch.utils.data import DataLoader, Dataset
+
+
+class Frames(Dataset):
+    def __init__(self, path):
+        self.path = path
+        {made}
+
+    def _open(self):
+        self.frames = lmdb.open(self.path)
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        if self.frames is None:
+            self.frames = lmdb.open(self.path, readonly=True, lock=False)
+        with self.frames.begin() as read:
+            return np.frombuffer(read.get(str(index).encode()), dtype=np.float32).copy()
+
+
+def main():
+    loader = DataLoader(Frames("frames"), batch_size=64)
+    for epoch in range(90):
+        for images in loader:
+            criterion(model(images.cuda())).backward()
+            optimizer.step()
+
+
+if __name__ == "__main__":
+    main()
+"""
+COUNT = "self.frames = lmdb.open(path)\n        self.count = self.frames.stat()['entries']\n        "
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        COUNT + "self.frames.close()\n        self.frames = None",
+        COUNT + "self.frames.close()\n        self.frames: object = None",
+        COUNT + "self.frames = self.first = None\n        print(self.count)",
+        "self._open()\n        " + COUNT + "self.frames = None",
+        "if path:\n            self._open()\n        else:\n            self.frames = lmdb.open('x')\n"
+        "        self.count = 9000\n        self.frames = None",
+    ],
+)
+def test_what_a_constructor_gives_up_is_shared_with_no_worker(job: MakeJob, made: str) -> None:
+    fix = job({"train.py": ENVIRONMENT.format(made=made)}).offer("GPU303")
+    assert "lmdb" not in fix.description
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        COUNT + "pass",
+        "self.frames = None\n        " + COUNT + "pass",
+        COUNT + "self.frames = None\n        self._open()",
+        COUNT + "if path == 'x':\n            self.frames = None",
+        COUNT + "if path == 'x':\n            return\n        self.frames = None",
+        COUNT + "self.frames.close()\n        self.other = None",
+    ],
+)
+def test_what_a_constructor_keeps_open_is_shared(job: MakeJob, made: str) -> None:
+    assert "`self.frames` is an open file" in job({"train.py": ENVIRONMENT.format(made=made)}).refusal("GPU303")
+
+
 PARTS = """\
 import io
 

@@ -33,10 +33,9 @@ from gpulint_fixers.loading.host_samples import Samples, samples_of
 from gpulint_fixers.loading.loader_homes import by_home, siblings
 from gpulint_fixers.loading.loader_lifetimes import ONE_BATCH, is_for_a_look
 from gpulint_fixers.loading.moved_copies import DISCARDED, NOT_PINNED, ON_CPU, RAISES, SINGLE, SWAPPED, stays_on_cpu
-from gpulint_fixers.loading.pinning import is_switched_off, pin
+from gpulint_fixers.loading.pinning import cautious, pin
 from gpulint_fixers.loading.timed_copies import TIMED
 
-_OFF = "`pin_memory=False` may be a choice: pinned batches take memory of the host that is never swapped out"
 _NO_WORKERS = f"{WITHOUT_WORKERS}, so the training process would copy each batch into pinned memory itself"
 
 
@@ -78,9 +77,7 @@ def _homes(project: Project, path: Path) -> dict[ast.AST | None, list[tuple[Load
 def _fix(project: Project, loader: Loader) -> Fix | Declined:
     """Return the fix of one loader, which is unsafe where somebody switched pinning off."""
     made = _pinned(project, loader)
-    if not isinstance(made, Fix) or made.safety is not Safety.SAFE or not is_switched_off(loader):
-        return made
-    return replace(made, description=f"{made.description}; {_OFF}", safety=Safety.UNSAFE)
+    return made if isinstance(made, Declined) else cautious(project, made)
 
 
 def _pinned(project: Project, loader: Loader) -> Fix | Declined:

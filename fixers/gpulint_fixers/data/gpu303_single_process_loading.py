@@ -26,6 +26,7 @@ from gpulint.workload.passed_workers import default_replaced
 from gpulint.workload.persistent_workers import against_persistence
 from gpulint.workload.sent_parts import INNER, SENT, defined_in_notebook, unsent
 from gpulint.workload.trainer_workers import UnhelpedTrainer
+from gpulint.workload.worker_callers import zero_callers
 from gpulint.workspace.module_index import NodeRef
 from gpulint_fixers.edits.calls import add_keyword, with_keywords
 from gpulint_fixers.edits.comments import may_explain
@@ -75,7 +76,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return made
     made = made._replace(notes=(*made.notes, *passed_too(finding, project)))
     beside = [_change(project, other) for other in _beside(project, payload)]
-    return together([made, *(one for one in beside if isinstance(one, WorkerChange))])
+    files = {payload.loader.module.path, *(edit.path for edit in made.edits)}
+    more = [one for one in beside if isinstance(one, WorkerChange) and one.stays_in(files)]  # no other program's calls
+    return together([made, *more])
 
 
 def _chosen(finding: Finding, project: Project) -> str:
@@ -210,7 +213,7 @@ def _raised_edits(
 ) -> tuple[Edit, ...] | Declined:
     """Another number where the loader's is set, unless something says that 0 is a choice."""
     syntax = loader.module.syntax
-    raised = _raised(project, passed, workers)
+    raised = _raised(project, loader, passed, workers)
     if raised is None:
         return Declined("`num_workers` is set elsewhere; raise it there")
     if any(edit.path != syntax.path and _wants_none_alive(project, edit.path, edit.span.line) for edit in raised):
@@ -302,14 +305,17 @@ def _setting(finding: Finding, project: Project) -> Fix | Declined:
     )
 
 
-def _raised(project: Project, passed: NodeRef, workers: str) -> tuple[Edit, ...] | None:
-    """Another number where the loader's is set: in its call, as the default of an option, in a configuration file."""
-    assert isinstance(passed.node, ast.expr)
-    values = project.fact(Constants).of(passed.module, passed.node).values
-    places = {value.place for value in values if value.value == 0}
-    if len(places) != 1 or any(value.value != 0 for value in values):
+def _raised(project: Project, loader: Loader, passed: NodeRef, workers: str) -> tuple[Edit, ...] | None:
+    """Another number where the loader's is set: in its call, in those of the function that makes it, as the default of
+    an option, in a configuration file."""
+    calls = zero_callers(project, loader)
+    numbers = [one.number for one in calls] or [passed]
+    values = [value for ref in numbers for value in project.fact(Constants).of(ref.module, ref.node).values]
+    places = dict.fromkeys(value.place for value in values if value.value == 0)
+    if not places or (len(places) > 1 and not calls) or any(value.value != 0 for value in values):
         return None
-    return replace_number(project, places.pop(), 0, workers)
+    edits = [replace_number(project, place, 0, workers) for place in places]
+    return tuple(edit for one in edits if one is not None for edit in one) if None not in edits else None
 
 
 def _not_pickled(project: Project, loader: Loader, sent: tuple[str, ...]) -> str:

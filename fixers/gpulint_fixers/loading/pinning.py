@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import replace
 
 from gpulint import regex
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import PythonModule
-from gpulint.fix import Declined, Edit
+from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.placement.device_transfers import DeviceTransfers, Transfer
 from gpulint.placement.devices import Device
 from gpulint.placement.host_to_device import HostToDevice
@@ -28,6 +29,7 @@ from gpulint_fixers.loading.loader_homes import by_home, siblings
 from gpulint_fixers.loading.option_homes import add_options
 from gpulint_fixers.loading.tensor_classes import OTHER_CLASS, other_tensors
 
+_OFF = "`pin_memory=False` may be a choice: pinned batches take memory of the host that is never swapped out"
 _IS_AVAILABLE = "torch.cuda.is_available()"
 _MODULES = ("multiprocessing.", "torch.multiprocessing.")
 _STARTS = frozenset(
@@ -77,6 +79,22 @@ def is_switched_off(loader: Loader) -> bool:
     """Return whether the call of a loader passes ``pin_memory=False``, which is the default."""
     given = keyword_value(loader.node, "pin_memory")
     return isinstance(given, ast.Constant) and given.value is False
+
+
+def cautious(project: Project, made: Fix) -> Fix:
+    """Return a fix as it is, or an unsafe one if it turns pinning on where a loader is told not to."""
+    if made.safety is not Safety.SAFE:
+        return made
+    places = {(edit.path, edit.span) for edit in made.edits}
+    modules = (project.module_at(path) for path in dict.fromkeys(edit.path for edit in made.edits))
+    loaders = (one for module in modules if module is not None for one in project.fact(LoaderFlow).in_module(module))
+    for loader in loaders:
+        given = keyword_value(loader.node, "pin_memory")
+        if given is None or not is_switched_off(loader):
+            continue
+        if (loader.module.path, loader.module.syntax.span(given)) in places:
+            return replace(made, description=f"{made.description}; {_OFF}", safety=Safety.UNSAFE)
+    return made
 
 
 def _comments(syntax: PythonModule, call: ast.Call) -> str:

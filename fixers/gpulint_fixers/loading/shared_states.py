@@ -14,6 +14,7 @@ from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader
 from gpulint.workload.dataset_work import parts_of
+from gpulint.workload.given_up import is_given_up
 from gpulint.workload.gpu_samples import kept_attributes, reached
 from gpulint.workload.kept_samples import keeps_results
 from gpulint.workload.opened_early import opened_early
@@ -88,7 +89,8 @@ def _of_class(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> str
     methods = {part.name: part for part in owner.body if isinstance(part, ast.FunctionDef)}
     if (get := methods.get("__getitem__")) is None:
         return ""
-    opened, states = dict(_opened(project, module, owner)), _random_states(project, module, owner)
+    opened = {name: what for name, what in _opened(project, module, owner) if not is_given_up(owner, name)}
+    states = _random_states(project, module, owner)
     for method in reached(methods, get):
         for part in walk(method):
             match part:

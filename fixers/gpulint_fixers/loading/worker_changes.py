@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
+from pathlib import Path
 from typing import NamedTuple
 
 from gpulint.finding import Finding
@@ -24,6 +25,10 @@ class WorkerChange(NamedTuple):
     shuffled: bool
     """One of them shuffles its samples anew for each of several epochs."""
     notes: tuple[str, ...]
+
+    def stays_in(self, files: Set[Path]) -> bool:
+        """Return whether all edits are in some files."""
+        return all(edit.path in files for edit in self.edits)
 
 
 def together(changes: list[WorkerChange]) -> Fix:

@@ -48,6 +48,7 @@ from gpulint.placement.batch_classes import BatchClasses
 from gpulint.placement.device_transfers import DeviceTransfers, Transfer
 from gpulint.placement.host_copies import is_handed_new
 from gpulint.placement.host_to_device import HostToDevice
+from gpulint.placement.parts_with_gaps import has_gaps
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.records import dataclass
@@ -84,6 +85,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     statements: dict[ast.AST, list[Transfer]] = {}
     for transfer in project.fact(DeviceTransfers).batch_transfers(module):
         if _is_once_per_epoch(project, module, transfer) or is_handed_new(project, transfer):
+            continue
+        if has_gaps(module, transfer.value):
             continue
         if not transfer.non_blocking and not project.fact(BatchClasses).moves_itself(transfer):
             statements.setdefault(_statement(module, transfer.node), []).append(transfer)

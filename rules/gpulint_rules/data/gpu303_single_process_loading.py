@@ -157,7 +157,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             severity=Severity.INFO if default else None,
             payload=SingleProcess(loader, argument.refs[0] if argument.refs else None),
             cost=_cost(project, loader),
-            related=worker_advice.notes(project, default, argument.refs),
+            related=worker_advice.notes(project, loader, default, argument.refs),
         )
 
 

@@ -17,7 +17,7 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.training.one_item_loops import has_one_round
 from gpulint.transfers.shard_counts import most_workers
-from gpulint.values.constants import Value
+from gpulint.values.constants import Constants, Value
 from gpulint.workload.changed_parts import parts_change_within_pass
 from gpulint.workload.documented_workers import documented_zero
 from gpulint.workload.gpu_samples import pinning_part
@@ -41,6 +41,7 @@ from gpulint.workload.sent_parts import (
 )
 from gpulint.workload.spawned_copies import spawned_work
 from gpulint.workload.trainer_workers import UnhelpedTrainer
+from gpulint.workload.worker_callers import worker_callers, zero_callers
 from gpulint.workload.worker_supply import shares_client, shares_engine, shares_handle
 from gpulint.workspace.module_index import LOOPS, LoopNode, ModuleIndex, NodeRef, last_name
 
@@ -142,14 +143,24 @@ def said(default: list[Value], *, known: bool) -> str:
     return " by default" if default else " (num_workers is 0)" if known else ""
 
 
-def notes(project: Project, default: list[Value], workers: tuple[NodeRef, ...]) -> tuple[Place, ...]:
-    """Return the place that gives 0 workers to what could have another number: a command, a file of settings, or the
-    default, with the documented command that passes 0 as well."""
+def _passing(project: Project, loader: Loader) -> tuple[Place, ...]:
+    """Return the calls that pass 0 workers to the function that makes a loader, if several could."""
+    if len(worker_callers(project, loader)) < 2:
+        return ()
+    at = project.fact(Constants).place
+    return tuple(dict.fromkeys(at(one.number, "0 workers are set here") for one in zero_callers(project, loader)))
+
+
+def notes(project: Project, loader: Loader, default: list[Value], workers: tuple[NodeRef, ...]) -> tuple[Place, ...]:
+    """Return the place that gives 0 workers to what could have another number: a command, a file of settings, the
+    default, with the documented command that passes 0 as well, or the calls that train."""
+    if not default:
+        return _passing(project, loader)
     found = [
         Place(value.place.path, value.place.span, f"0 workers {_GIVEN.get(value.source, ('', 'by default'))[1]}")
         for value in _ordered(default)[:1]
     ]
-    if not found or _ordered(default)[0].source in _GIVEN:
+    if _ordered(default)[0].source in _GIVEN:
         return tuple(found)
     names = [last_name(ref.node) for ref in workers if isinstance(ref.node, ast.Attribute)]
     passed = (documented_zero(project, found[0].path, name) for name in names)
