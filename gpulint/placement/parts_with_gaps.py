@@ -10,7 +10,7 @@ from gpulint.workspace.module_index import BindingKind, ModuleIndex
 
 _SAME_MEMORY = frozenset("squeeze unsqueeze detach requires_grad_ view".split())
 """Methods that leave the order of the numbers in memory as it is."""
-_STEPS = 4
+_STEPS = 2
 """Most assignments that a value is followed through."""
 
 
