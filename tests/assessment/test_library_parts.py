@@ -37,7 +37,10 @@ def _basis(folder: Path, files: dict[str, str]) -> tuple[str, bool]:
         ({"talk.py": "import largelib\n", "setup.py": "setup()\n"}, False),
         ({"talk.py": "import largelib\n", "largelib/__init__.py": ""}, False),
         ({f"run{number}.py": "import largelib\n" for number in range(40)}, False),
-        ({"talk.py": "import largelib\n", "job.sh": "#SBATCH --gres=gpu:1\npython -m largelib.inpainting.fit\n"}, False),
+        (
+            {"talk.py": "import largelib\n", "job.sh": "#SBATCH --gres=gpu:1\npython -m largelib.inpainting.fit\n"},
+            False,
+        ),
         ({}, False),
     ],
 )
