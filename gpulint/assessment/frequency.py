@@ -22,6 +22,7 @@ from gpulint.training.loader_calls import only_predicts
 from gpulint.training.loader_passing import is_kept_from
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.training.own_trainings import MANY, steps_of_round
 from gpulint.training.unknown_settings import is_by_unknown_setting
 from gpulint.workload.data_split import Split, split_of
 from gpulint.workload.sample_preprocessing import is_held_out
@@ -85,13 +86,15 @@ def frequency(subject: Subject, kind: Kind) -> Frequency:
         if held_out or subject.roles == {Role.EVAL}:
             return Frequency("evaluation")
         if per != "place":
-            once = _is_drawn_in_one_epoch(subject.project, cost.loader)
-            return Frequency(per, figure("assumed", "every_epochs")) if once else Frequency(per)
+            return _of_draws(subject.project, cost.loader, per)
     if cost is not None and cost.per and cost.every > 1:
         return Frequency(per, cost.every, True)
     rare = kind.seconds is not None and middle(kind.seconds) >= SHORT
     if per in ("place", "step") and (found := _around(subject, rare)) is not None:
         # What is set up in front of an epoch's steps concerns each of them.
+        if found.per == "step" and found.every == 1 and kind.share is None:
+            steps = [context.loop for context in subject.contexts if context.role is Role.STEP]
+            return _in_several_steps(subject.project, steps) or found
         return Frequency("step") if kind.share is not None and found == Frequency("epoch") else found
     if per != "place":
         stops = cost is not None and cost.kind == _STOPS
@@ -99,6 +102,23 @@ def frequency(subject: Subject, kind: Kind) -> Frequency:
         repeats = per == "run" and stops and _repeats(subject)
         return Frequency(per, at_steps=at_steps, repeats=repeats, lasts=per == "run" and kind.share is not None)
     return Frequency("step" if kind.seconds is None or middle(kind.seconds) < SHORT else "epoch")
+
+
+def _of_draws(project: Project, loader: Loader, per: str) -> Frequency:
+    """Return how often a batch of a loader to train with is drawn."""
+    if _is_drawn_in_one_epoch(project, loader):
+        return Frequency(per, figure("assumed", "every_epochs"))
+    draws = [read.where for read in project.fact(BatchFlow).of_loader(loader.module, loader.node)]
+    return _in_several_steps(project, draws) or Frequency(per)
+
+
+def _in_several_steps(project: Project, loops: Sequence[NodeRef]) -> Frequency | None:
+    """Return how often loops come round of which each round takes several steps; None if one takes a step a round."""
+    steps = [steps_of_round(project, loop.module, loop.node) for loop in loops]
+    if not steps or 1 in steps:
+        return None
+    known = [count for count in steps if count != MANY]
+    return Frequency("step", min(known), True) if known else Frequency("step", figure("assumed", "every"))
 
 
 def _repeats(subject: Subject) -> bool:

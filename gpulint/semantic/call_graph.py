@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpulint import regex
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.semantic.argument_binding import RECEIVERS, binds, callback_call
+from gpulint.semantic.namespace_constructors import calls_with_namespace
 from gpulint.semantic.registries import calls_through_tables
 from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
 from gpulint.workspace.summaries import is_plain
@@ -89,6 +90,7 @@ def all_call_sites(
             yield where, call
     if home is not None and name == "__init__":
         yield from _inherited_constructors(project, resolver, function, home, tested)
+        yield from calls_with_namespace(project, resolver, module, home, function)
     if not found and home is not None and wanted == name:
         yield from _calls_by_strangers(project, resolver, module, function, users)
     if not found and (home is None or name == "__init__"):

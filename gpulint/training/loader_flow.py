@@ -13,14 +13,14 @@ from gpulint.documents.python import walk
 from gpulint.query import cyclic, query
 from gpulint.semantic.argument_binding import argument_of, parameters
 from gpulint.semantic.call_graph import calls_taking
-from gpulint.semantic.containers import elements
+from gpulint.semantic.containers import elements, stored_values
 from gpulint.semantic.hardware_words import is_for_tpu
 from gpulint.semantic.points_to import Resolver
 from gpulint.spread import Spread
 from gpulint.training.bounded_loops import FEW
 from gpulint.training.guards import Guards
 from gpulint.training.loader_calls import TORCH_LOADER, Loader, LoaderClasses
-from gpulint.training.loop_iterables import is_loader_name, is_of_parts, unwrap_iterable
+from gpulint.training.loop_iterables import is_loader_name, is_of_parts, unwrap_iterable, unwrap_zipped
 from gpulint.training.renamed_loaders import calling_names
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 
@@ -163,6 +163,8 @@ class LoaderFlow:
         """The same, with collections opened that are ``nested`` so deep."""
         if is_of_parts(node):
             return ()
+        if isinstance(node, ast.Starred):
+            return tuple(dict.fromkeys(self._held(stored_values(self._project, module, node.value), nested)))
         found: list[Loader] = []
         resolver = self._project.fact(Resolver)
         for ref in resolver.points_to(module, node):
@@ -179,8 +181,8 @@ class LoaderFlow:
                 continue
             if (loader := self._loader(ref.module, call)) is not None:
                 found.append(loader)
-            elif (source := unwrap_iterable(call)) is not call:
-                found.extend(self._loaders_of(ref.module, source, nested))
+            elif (sources := unwrap_zipped(call)) != [call]:
+                found.extend(one for source in sources for one in self._loaders_of(ref.module, source, nested))
             else:
                 for made in resolver.points_to(ref.module, call.func):
                     if isinstance(made.node, FUNCTIONS):
@@ -202,7 +204,11 @@ class LoaderFlow:
 
     def _collected(self, held: NodeRef, nested: int) -> Iterator[Loader]:
         """Loaders that are kept in a list or dictionary, or in one that is itself kept in one."""
-        for ref in islice(elements(self._project, held), MAX_LOADERS + 1) if nested else ():
+        return self._held(elements(self._project, held), nested)
+
+    def _held(self, parts: Iterator[NodeRef], nested: int) -> Iterator[Loader]:
+        """Loaders that the elements of a collection may be."""
+        for ref in islice(parts, MAX_LOADERS + 1) if nested else ():
             assert isinstance(ref.node, ast.expr)
             yield from self._loaders_of(ref.module, ref.node, nested - 1)
 

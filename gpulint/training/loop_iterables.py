@@ -64,19 +64,25 @@ def _iterable(call: ast.Call) -> ast.expr | None:
 
 
 def unwrap_zipped(node: ast.expr) -> list[ast.expr]:
-    """The loaders inside ``enumerate(zip(labelled, unlabelled))``; of anything else the one."""
+    """The loaders inside ``enumerate(zip(labelled, cycle(unlabelled)))``, ``*loaders`` of ``zip(*loaders)``; of
+    anything else the one."""
     while isinstance(node, ast.Call) and node.args and _wraps(last_name(node.func)):
-        if last_name(node.func) == "zip" and not any(isinstance(part, ast.Starred) for part in node.args):
-            return [unwrap_iterable(part) for part in node.args]
+        if last_name(node.func) == "zip":
+            parts = [[part] if isinstance(part, ast.Starred) else unwrap_zipped(part) for part in node.args]
+            return [source for sources in parts for source in sources]
         if isinstance(node.args[0], ast.Starred):
             break
         node = node.args[0]
     return [unwrap_iterable(node)]
 
 
-def holds_several(node: ast.expr) -> bool:
-    """Return whether the name says that it holds several loaders (``loaders``, not ``loaders[phase]``)."""
-    return not isinstance(node, ast.Subscript) and bool(_SEVERAL.search(last_name(node)))
+def runs_over_several(node: ast.expr) -> bool:
+    """Return whether the name says that a loop takes one of several loaders at a time (``loaders``, not
+    ``loaders[phase]``, and not ``zip(*loaders)``, which draws from all)."""
+    if any(isinstance(source, ast.Starred) for source in unwrap_zipped(node)):
+        return False
+    source = unwrap_iterable(node)
+    return not isinstance(source, ast.Subscript) and bool(_SEVERAL.search(last_name(source)))
 
 
 def _wraps(name: str) -> bool:

@@ -16,7 +16,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.discarded_gradients import discards_gradients
 from gpulint.training.explanations import explains, only_explains
 from gpulint.training.input_gradients import only_for_inputs
-from gpulint.training.loop_iterables import holds_several, is_loader_name, is_of_parts, unwrap_iterable
+from gpulint.training.loop_iterables import is_loader_name, is_of_parts, runs_over_several, unwrap_iterable
 from gpulint.training.sample_draws import SampleDraws
 from gpulint.training.single_rounds import ends_at_once
 from gpulint.training.trials import measures_memory, probes_memory, tries_variants
@@ -142,7 +142,7 @@ class LoopRoles:
                 if isinstance(helper.node, FUNCTIONS) and not explains(self._project, helper.module):
                     inner |= self._roles_of(helper.module, helper.node)
         epoch_name = is_epoch_loop(loop)
-        several = isinstance(loop, ast.For) and holds_several(unwrap_iterable(loop.iter))
+        several = isinstance(loop, ast.For) and runs_over_several(loop.iter)
         if Role.STEP in inner or Role.EPOCH in inner:
             counted = epoch_name or several or (isinstance(loop, ast.For) and "epoch" in _targets(loop.target))
             stepped = not counted and inner & {Role.STEP, Role.OTHER} and self.over_loader(module, loop)

@@ -16,6 +16,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContext, LoopContexts
 from gpulint.training.loop_roles import Role, is_epoch_loop
+from gpulint.training.own_trainings import starts_anew
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, LoopNode, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def _around_trainings(project: Project, module: ModuleIndex, node: ast.AST, cont
         return False
     if isinstance(loop, ast.For) and _WHOLE.search(ast.unparse(loop.target)):
         return True
-    if _starts_anew(project, context.loop.module, loop):
+    if starts_anew(project, context.loop.module, loop):
         return True
     places = [*context.calls, NodeRef(module, node)]
     if context.role is Role.STEP and any(_is_in_whole_training(project, place, loop) for place in places):
@@ -118,23 +119,8 @@ def _is_in_whole_training(project: Project, place: NodeRef, outer: LoopNode) -> 
     return (
         isinstance(function, FUNCTIONS)
         and outer not in place.module.syntax.ancestors(place.node)
-        and _starts_anew(project, place.module, function)
+        and starts_anew(project, place.module, function)
     )
-
-
-@query
-def _starts_anew(project: Project, module: ModuleIndex, loop: LoopNode | FunctionNode) -> bool:
-    """Return whether each round (or call) makes the optimizer with which a loop in it takes all the steps, so that a
-    round is a training of its own (the inversion of one image)."""
-    resolver, loops = project.fact(Resolver), project.fact(LoopContexts)
-    inner = [part for part in loops.inner_loops(module, loop) if part is not loop]
-    calls = [part for part in walk(loop) if isinstance(part, ast.Call)] if inner else []
-    makes = [one for one in calls if any(name.startswith("torch.optim.") for name in resolver.call_names(module, one))]
-    if not makes:
-        return False
-    below = {part for one in inner for part in walk(one)}
-    steps = [one for one in calls if last_name(one.func) in ("step", "backward")]
-    return bool(steps) and below.isdisjoint(makes) and below.issuperset(steps)
 
 
 def _beside_epochs(project: Project, place: NodeRef, outer: ast.AST) -> bool:
@@ -187,7 +173,7 @@ def _whole_trainings(project: Project, module: ModuleIndex, outer: ast.AST) -> l
 def _trains_whole(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     """Return whether the call runs a function that has its own epoch loop, or makes the optimizer of its steps."""
     return any(
-        _starts_anew(project, helper.module, helper.node)
+        starts_anew(project, helper.module, helper.node)
         or any(
             is_epoch_loop(loop) and project.fact(LoopContexts).role(helper.module, loop) is Role.EPOCH
             for loop in project.fact(LoopContexts).inner_loops(helper.module, helper.node)

@@ -523,3 +523,41 @@ class Birds:
     def __getitem__(self, at):
         return Image.open(self.files[at]).resize((224, 224))
 """
+
+
+PAIRS = """\
+from torch.utils.data import DataLoader
+from torchvision.datasets import ImageFolder
+
+labelled = DataLoader(ImageFolder("labelled", transform=plain), batch_size=64, num_workers=0)
+unlabelled = DataLoader(ImageFolder("unlabelled", transform=plain), batch_size=64, num_workers=0)
+valid = DataLoader(ImageFolder("valid", transform=plain), batch_size=64, num_workers={valid})
+for epoch in range(9):
+    pairs = zip(labelled, unlabelled)
+    for (x, y), (u, v) in pairs:
+        criterion(model(x.cuda()), y.cuda(), u.cuda()).backward()
+        optimizer.step()
+    for x, y in valid:
+        model(x.cuda())
+"""
+
+
+@pytest.mark.parametrize(
+    ("valid", "named"),
+    [
+        ("0", "line 4 (`labelled`), line 5 (`unlabelled`) and line 6 (`valid`)"),
+        ("2", "line 4 (`labelled`) and line 5 (`unlabelled`)"),
+    ],
+)
+def test_a_fix_names_all_loaders_that_it_changes(job: MakeJob, valid: str, named: str) -> None:
+    fixes = [result.fix for result in job({"train.py": PAIRS.format(valid=valid)}).scan("GPU303")]
+    assert len(fixes) == (3 if valid == "0" else 2)
+    for fix in fixes:
+        assert f"; it changes {named}" in fix.description
+        assert {edit.span.line for edit in fix.edits} == ({4, 5, 6} if valid == "0" else {4, 5})
+
+
+def test_a_fix_of_one_loader_names_no_other(job: MakeJob) -> None:
+    text = PAIRS.format(valid="2").replace("zip(labelled, unlabelled)", "zip(labelled, others)")
+    text = text.replace("plain), batch_size=64, num_workers=0)\nvalid", "plain), batch_size=64, num_workers=2)\nvalid")
+    assert "it changes" not in job({"train.py": text}).offer("GPU303").description

@@ -75,3 +75,90 @@ def test_options_of_an_imported_module_are_those_of_the_program_if_it_adds_them(
     written = " ".join(edit.text for edit in offer.edits)
     assert ("args.num_workers" in written) is bool(more)
     assert ("4" in written) is not bool(more)
+
+
+DATA = """\
+import pytorch_lightning as pl
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset
+from torchvision.transforms.functional import to_tensor
+
+
+class Photos(Dataset):
+    def __init__(self, names):
+        self.names = names
+
+    def __len__(self):
+        return len(self.names)
+
+    def __getitem__(self, index):
+        return to_tensor(Image.open(self.names[index]))
+
+
+class Data(pl.LightningDataModule):
+    def __init__(self, names, num_workers=0):
+        super().__init__()
+        self.names = names
+        self.num_workers = num_workers
+{more}
+    def train_dataloader(self):
+        return DataLoader(Photos(self.names), batch_size=64, num_workers=self.num_workers)
+"""
+FIT = """\
+import argparse
+
+import pytorch_lightning as pl
+
+from data import Data
+from net import Net
+
+
+def main(args):
+    pl.Trainer(accelerator="gpu", max_epochs=90).fit(Net(), {made})
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--names")
+    {option}
+    main(parser.parse_args())
+"""
+OPTION = 'parser.add_argument("--num_workers", type=int, default=0)'
+OWN_OPTION = f"""
+    @staticmethod
+    def add_options(parser):
+        {OPTION}
+        return parser
+"""
+OWN_MAKER = """
+    @classmethod
+    def from_argparse_args(cls, args):
+        return cls(args.names)
+"""
+BY_NAMESPACE = "Data.from_argparse_args(args)"
+
+
+@pytest.mark.parametrize(
+    ("made", "option", "more", "changed"),
+    [
+        (BY_NAMESPACE, OPTION, "", "train.py: 0 workers by default"),
+        ("Data(**vars(args))", OPTION, "", "train.py: 0 workers by default"),
+        ("Data(**args.__dict__)", OPTION, "", "train.py: 0 workers by default"),
+        (BY_NAMESPACE, "Data.add_options(parser)", OWN_OPTION, "data.py: 0 workers by default"),
+        # The default of the constructor is in force where nothing else says a number.
+        (BY_NAMESPACE, "", "", "data.py"),
+        (BY_NAMESPACE, OPTION, OWN_MAKER, "data.py"),
+    ],
+)
+def test_the_default_of_an_option_is_in_force_where_a_constructor_gets_all_options(
+    job: MakeJob, made: str, option: str, more: str, changed: str
+) -> None:
+    files = {"data.py": DATA.format(more=more), "train.py": FIT.format(made=made, option=option), "net.py": ""}
+    made_job = job(files)
+    [finding] = [result.finding for result in made_job.scan("GPU303")]
+    [edit] = made_job.offer("GPU303").edits
+    named = [f"{place.path.name}: {place.message}" for place in finding.related]
+    assert named == ([changed] if ":" in changed else [])
+    assert edit.path.name == changed.partition(":")[0]
+    line = files[edit.path.name].splitlines()[edit.span.line - 1]
+    assert ("add_argument" in line) is (":" in changed)

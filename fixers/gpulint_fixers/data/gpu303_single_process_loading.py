@@ -41,7 +41,7 @@ from gpulint_fixers.loading.repeated_draws import repeats_draws, repeats_draws_o
 from gpulint_fixers.loading.sendable_collates import sendable_collate, with_collate
 from gpulint_fixers.loading.setting_loaders import obstacle_of_setting, setting_may_draw
 from gpulint_fixers.loading.shared_defaults import sharing, told_of_callers
-from gpulint_fixers.loading.worker_changes import WorkerChange, passed_too, together
+from gpulint_fixers.loading.worker_changes import WorkerChange, named, passed_too, together
 from gpulint_fixers.loading.worker_obstacles import SENT_BY_TRAINER, not_started, obstacle
 from gpulint_fixers.loading.workers import USUAL, worker_count
 
@@ -74,11 +74,14 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     made = _change(project, payload)
     if isinstance(made, Declined):
         return made
-    made = made._replace(notes=(*made.notes, *passed_too(finding, project)))
-    beside = [_change(project, other) for other in _beside(project, payload)]
-    files = {payload.loader.module.path, *(edit.path for edit in made.edits)}
-    more = [one for one in beside if isinstance(one, WorkerChange) and one.stays_in(files)]  # no other program's calls
-    return together([made, *more])
+    beside = [(other.loader, _change(project, other)) for other in _beside(project, payload)]
+    files = {payload.loader.module.path, *(edit.path for edit in made.edits)}  # no calls of another program
+    others = [
+        (loader, change) for loader, change in beside if isinstance(change, WorkerChange) and change.stays_in(files)
+    ]
+    more = [loader for loader, change in others if not {*change.edits} <= {*made.edits}]
+    made = made._replace(notes=(*made.notes, *passed_too(finding, project), named([payload.loader, *more])))
+    return together([made, *(change for _, change in others)])
 
 
 def _chosen(finding: Finding, project: Project) -> str:

@@ -10,6 +10,7 @@ from gpulint.finding import Finding
 from gpulint.fix import Edit, Fix, Safety
 from gpulint.impact_causes import SET_TOO
 from gpulint.project import Project
+from gpulint.training.loader_calls import Loader
 from gpulint_fixers.loading.random_order import OTHER_ORDER
 
 
@@ -42,6 +43,16 @@ def together(changes: list[WorkerChange]) -> Fix:
     notes = "".join(dict.fromkeys(note for one in changes for note in one.notes))
     edits = tuple(dict.fromkeys(edit for one in changes for edit in one.edits))
     return Fix(f"load with workers ({changes[0].why}){which}{notes}", Safety.UNSAFE, edits)
+
+
+def named(loaders: list[Loader]) -> str:
+    """Return what is said of several loaders that a fix changes: none may be changed without being named. It is the
+    same whichever was asked for."""
+    if len(loaders) < 2:
+        return ""
+    lines = sorted((one.module.syntax.span(one.node).line, one.variable) for one in loaders)
+    said = [f"line {line}" + (f" (`{name}`)" if name else "") for line, name in lines]
+    return f"; it changes {', '.join(said[:-1])} and {said[-1]}"
 
 
 def passed_too(finding: Finding, project: Project) -> Iterator[str]:

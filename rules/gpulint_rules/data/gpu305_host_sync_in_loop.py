@@ -68,6 +68,7 @@ from gpulint.training.full_batches import is_full_batch
 from gpulint.training.guards import Guards, is_benchmark
 from gpulint.training.loop_contexts import LoopContext, LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.training.own_trainings import is_own_training
 from gpulint.training.phases import belongs_to_other_phase, draws_figure, is_model_variant_branch, only_evaluates
 from gpulint.workload.sample_preprocessing import is_held_out
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef
@@ -184,6 +185,7 @@ def _steps(project: Project, module: ModuleIndex, sync: SyncPoint) -> list[LoopC
         for context in project.fact(LoopContexts).enclosing_loops(module, sync.node)
         if context.role is Role.STEP
         and not is_full_batch(context.loop.node)
+        and not is_own_training(project, context.loop)
         and not is_of_cpu_program(project, module, context.loop.module)
         and not is_in_task_without_gpus(project, context.loop.module, context.loop.node)
     ]
