@@ -61,7 +61,7 @@ if __name__ == "__main__":
 """
 
 
-SCRIPT = """\
+NAMED = """\
 import torch
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset
@@ -103,7 +103,7 @@ for epoch in range(90):
     ],
 )
 def test_variables_of_a_script_are_not_those_of_its_data_set(job: MakeJob, name: str, change: str, kept: bool) -> None:
-    made = job({"train.py": SCRIPT.format(name=name, change=change)})
+    made = job({"train.py": NAMED.format(name=name, change=change)})
     assert made.repair("GPU303")
     assert "num_workers=" in made.text("train.py")
     assert ("persistent_workers=True" in made.text("train.py")) is kept

@@ -76,9 +76,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return made
     beside = [(other.loader, _change(project, other)) for other in _beside(project, payload)]
     files = {payload.loader.module.path, *(edit.path for edit in made.edits)}  # no calls of another program
-    others = [
-        (loader, change) for loader, change in beside if isinstance(change, WorkerChange) and change.stays_in(files)
-    ]
+    others = [(one, change) for one, change in beside if isinstance(change, WorkerChange) and change.stays_in(files)]
     more = [loader for loader, change in others if not {*change.edits} <= {*made.edits}]
     made = made._replace(notes=(*made.notes, *passed_too(finding, project), named([payload.loader, *more])))
     return together([made, *(change for _, change in others)])
