@@ -109,7 +109,7 @@ for epoch in range(3):
     + NET
     + LOOP
     + TAIL,
-    "GPU302": HEAD + LOADER.format(pin="False") + NET + LOOP + TAIL,
+    "GPU302": HEAD + LOADER.replace(", pin_memory={pin}", "") + NET + LOOP + TAIL,
     "GPU305": HEAD
     + PINNED
     + NET

@@ -192,7 +192,11 @@ def test_help_fetches_what_the_program_loads(tmp_path: Path, call: str, part: st
             "wget -qO- https://example.com/install.sh | bash -s -- -y",
             "`RUN wget -qO- https://example.com/install.sh | bash -s -- -y` in its Dockerfile",
         ),
-        ("#SBATCH --gres=gpu:2", "time enroot import -o a.sqsh docker://a/b", "make the image once before the job"),
+        (
+            "#SBATCH --gres=gpu:2",
+            "time enroot import -o /tmp/a.sqsh docker://a/b",
+            "make the image once before the job",
+        ),
         (
             "#SBATCH --container-image=a/b --gres=gpu:2",
             "pip install torch",
