@@ -11,7 +11,7 @@ from gpulint.workspace.files import Files
 
 _BRANCH = regex.compile(r"-(main|master)$")
 """What the archive of a repository adds to its name."""
-_OWNER = regex.compile(r"^[^+_]+(\+|__)")
+_OWNER = regex.compile(r"^.+?(\+|__)")
 """What copies of several repositories in one folder put before their names: ``owner__name``."""
 
 
