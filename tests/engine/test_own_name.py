@@ -28,7 +28,14 @@ def train(model, loader, optimizer):
 
 @pytest.mark.parametrize(
     ("folder", "found"),
-    [("seg_net", 1), ("seg_net-main", 1), ("an_owner__seg_net", 1), ("owner+seg_net", 1), ("other", 0), ("my_seg_net", 0)],
+    [
+        ("seg_net", 1),
+        ("seg_net-main", 1),
+        ("an_owner__seg_net", 1),
+        ("owner+seg_net", 1),
+        ("other", 0),
+        ("my_seg_net", 0),
+    ],
 )
 def test_the_folder_of_the_tree_is_a_package(tmp_path: Path, folder: str, found: int) -> None:
     root = tmp_path / folder
