@@ -30,24 +30,17 @@ def is_uncalled(project: Project, path: Path, span: Span) -> bool:
 
 def is_not_called(subject: Subject) -> bool:
     """Return whether nothing in the tree names the class or function around a place."""
-    module, node = subject.module, subject.node
-    return (
-        _is_unused(subject)
-        and module is not None
-        and node is not None
-        and not is_in_broken_files(subject.project, module, node)
-    )
+    return _is_unused(subject) and not _is_in_broken_files(subject)
 
 
 def only_broken_files_use(subject: Subject) -> bool:
     """Return whether what names the class or function around a place has a syntax error, and cannot run."""
+    return _is_unused(subject) and _is_in_broken_files(subject)
+
+
+def _is_in_broken_files(subject: Subject) -> bool:
     module, node = subject.module, subject.node
-    return (
-        _is_unused(subject)
-        and module is not None
-        and node is not None
-        and is_in_broken_files(subject.project, module, node)
-    )
+    return module is not None and node is not None and is_in_broken_files(subject.project, module, node)
 
 
 def _is_unused(subject: Subject) -> bool:

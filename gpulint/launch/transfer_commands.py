@@ -65,6 +65,7 @@ class Tools:
 
     def __init__(self, models: Models) -> None:
         self.installers: tuple[Tool, ...] = models.rows("installer")
+        self.image_makers = tuple(row for row in self.installers if row.image)
         self.downloaders: tuple[Tool, ...] = models.rows("downloader")
         self.copiers: tuple[Tool, ...] = models.rows("copier")
         self.installed: WeakKeyDictionary[Command, str] = WeakKeyDictionary()
@@ -95,6 +96,11 @@ def _install_tool(tools: Tools, command: Command) -> str:
     if name in ("curl", "wget") and piped is not None and words_of(piped)[:1] and words_of(piped)[0] in _SHELLS:
         return INSTALL_SCRIPT
     return ""
+
+
+def makes_image(models: Models, command: Command) -> bool:
+    """Return whether a command fetches or builds an image file (``apptainer pull``, ``enroot import``)."""
+    return bool(_tool(models.derived(Tools).image_makers, *program_of(command)))
 
 
 def program_of(command: Command) -> tuple[str, list[str]]:

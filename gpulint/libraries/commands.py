@@ -34,6 +34,8 @@ class Tool(Program):
     """A text that has to be in one of the arguments."""
     shown: str = ""
     """Its name in messages, if that is another."""
+    image: bool = False
+    """It writes an image file, and leaves one alone that is there."""
 
 
 @dataclass(frozen=True, slots=True)

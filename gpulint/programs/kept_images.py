@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.launch.local_copies import LOCAL
-from gpulint.launch.transfer_commands import program_of, words_of
+from gpulint.launch.transfer_commands import makes_image, words_of
 from gpulint.libraries.schedulers import batch_systems
 
 if TYPE_CHECKING:
@@ -15,12 +15,6 @@ if TYPE_CHECKING:
     from gpulint.launch.job import Job
     from gpulint.libraries import Models
 
-_MAKES = {
-    "singularity": frozenset({"pull", "build"}),
-    "apptainer": frozenset({"pull", "build"}),
-    "enroot": frozenset({"import"}),
-}
-"""Commands that write an image file, and leave one alone that is there."""
 _REPLACES = frozenset({"--force", "-F", "--update", "-u"})
 """Options with which they write the file again."""
 _NEW_NAME = regex.compile(r"\$\$|\$\{?RANDOM\b|\$\(|`|\$\{?\w*(?:TEMP|TMP|SCRATCH_?DIR|RUN_?ID|UUID|DATE|TIME)\w*")
@@ -32,16 +26,10 @@ _MAX_NAMES = 20
 """Variables that are followed from the path of an image."""
 
 
-def makes_image(command: Command) -> bool:
-    """Return whether a command fetches or builds an image file (``apptainer pull``, ``enroot import``)."""
-    name, rest = program_of(command)
-    return bool(_MAKES.get(name, frozenset()) & set(rest[:2]))
-
-
 def keeps_image(models: Models, job: Job, command: Command) -> bool:
     """Return whether an image that a command of a job fetches is still there in the next run, so that the command does
     nothing then: the folder outlives the job, and nothing removes the file."""
-    if not makes_image(command) or job.task.system not in batch_systems(models) or job.task.image is not None:
+    if not makes_image(models, command) or job.task.system not in batch_systems(models) or job.task.image is not None:
         return False
     words = words_of(command)[2:]
     if _REPLACES & set(words):

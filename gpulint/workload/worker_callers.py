@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from gpulint.documents.call_syntax import with_defaults
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 _CALLS = 3
 """Functions through which a number is handed on."""
+_MOST = 50
+"""Calls of one function; with more, it is unknown which pass the number."""
 _Path: TypeAlias = tuple[int, ...]
 
 
@@ -91,7 +94,11 @@ def _calls(
     given = _in_result(made, path, function) if path is not None else None
     member = _member(made) if function.name == "__init__" else ""
     default = next((value for arg, value in with_defaults(function.args) if arg.arg == name.id), None)
-    for site in project.fact(Resolver).call_sites(module, function):
+    sites = list(islice(project.fact(Resolver).call_sites(module, function), _MOST + 1))
+    if len(sites) > _MOST:
+        yield None
+        return
+    for site in sites:
         passed = argument_of(function, site.node, name.id) if isinstance(site.node, ast.Call) else None
         if not isinstance(site.node, ast.Call) or isinstance(passed, ast.Starred) or (passed or default) is None:
             yield None

@@ -16,10 +16,9 @@ from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, NewFile, Safety
 from gpulint.launch.job import Job
 from gpulint.launch.job_index import JobIndex
-from gpulint.launch.transfer_commands import INSTALL_SCRIPT, words_of
+from gpulint.launch.transfer_commands import INSTALL_SCRIPT, makes_image, words_of
 from gpulint.launch.working_directory import working_dir
 from gpulint.programs.gpu_jobs import GpuJobCommand
-from gpulint.programs.kept_images import makes_image
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.records import dataclass
@@ -199,7 +198,7 @@ def _refused(around: _Around, held: GpuJobCommand, tool: str) -> str | None:
     """Return why an image could not do the install."""
     document = around.document
     command, words = held.command, words_of(held.command)
-    if makes_image(command):
+    if makes_image(around.project.models, command):
         return f"`{tool}` makes an image file; {'build' if 'build' in words else 'pull'} it once on the login node"
     if tool not in _TOOLS or "create" in words or "update" in words:
         name = tool if tool == INSTALL_SCRIPT else f"`{tool}`"

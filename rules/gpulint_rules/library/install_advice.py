@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gpulint import regex
+from gpulint.launch.transfer_commands import makes_image
 from gpulint.programs.gpu_jobs import GpuJobCommand
 from gpulint.programs.kept_environments import runs_in_image_file, runs_without_image
-from gpulint.programs.kept_images import makes_image
 from gpulint.project import Project
 
 _OF_THE_JOB = regex.compile(r"\$(?!HOME\b|\{HOME\})|(?<![\w.:/-])/\S+\.(?:whl|tar\.gz)\b")
@@ -22,7 +22,7 @@ OF_NEWER_CODE = (
 
 def advice(lines: tuple[str, ...], held: GpuJobCommand | None, project: Project) -> str:
     """Return what to do instead; ``lines`` are those of a Dockerfile that does the same."""
-    if held is not None and makes_image(held.command):
+    if held is not None and makes_image(project.models, held.command):
         return "make the image once before the job (login node, a job without GPUs), and start the job from it"
     pulled = held is not None and runs_in_image_file(project.models, held.job)
     written = "; ".join(line.removeprefix("RUN ") if pulled else line for line in lines)

@@ -10,9 +10,8 @@ from gpulint.documents.base import Document
 from gpulint.documents.shell import Command
 from gpulint.documents.tasks import Task
 from gpulint.impact import Cost
-from gpulint.launch.transfer_commands import install_tool, words_of
+from gpulint.launch.transfer_commands import install_tool, makes_image, words_of
 from gpulint.programs.gpu_jobs import GpuJobCommand
-from gpulint.programs.kept_images import makes_image
 from gpulint.project import Project
 from gpulint.rule import Kind
 from gpulint_rules.library.install_words import items
@@ -41,7 +40,7 @@ def cost(lines: tuple[str, ...], held: GpuJobCommand | None, project: Project) -
     named = items(lines)
     if held is None:
         return Cost("install", items=named)
-    if makes_image(held.command):
+    if makes_image(project.models, held.command):
         return _IMAGE
     if held.command.name.endswith(".sh"):
         return _UNSEEN
