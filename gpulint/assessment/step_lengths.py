@@ -48,7 +48,8 @@ _STARTS = frozenset({"subprocess.run", "subprocess.check_call", "subprocess.chec
 """Calls that wait for the work of other processes."""
 
 _GRADIENTS = regex.compile(r"(^|\.)autograd\.grad$")
-_TWO = 2
+_MOST_ROUNDS = 2
+"""Rounds up to which a loop that takes gradients makes no step long."""
 _MODEL = regex.compile(
     r"(^|_)(model|net|network|u_?net|encoder|decoder|generator|transformer|diffusion|pipe(line)?)$",
     re.IGNORECASE,
@@ -112,7 +113,7 @@ def _has_gradient_loop(project: Project, function: NodeRef) -> bool:
     return any(
         isinstance(part, LOOPS)
         and (_calls(part, "backward") or any(_GRADIENTS.search(dotted(call.func)) for call in _calls_of_body(part)))
-        and not stops_within(project, NodeRef(function.module, part), _TWO)
+        and not stops_within(project, NodeRef(function.module, part), _MOST_ROUNDS)
         for part in walk(function.node)
     )
 
