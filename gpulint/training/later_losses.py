@@ -66,7 +66,10 @@ def _other_methods(module: ModuleIndex, function: FunctionNode | None) -> Iterat
 
 
 def _other_functions(module: ModuleIndex, function: FunctionNode | None) -> Iterator[FunctionNode]:
-    return (part for part in module.syntax.of(ast.FunctionDef, ast.AsyncFunctionDef) if part is not function)
+    functions: Iterator[ast.FunctionDef | ast.AsyncFunctionDef] = module.syntax.of(
+        ast.FunctionDef, ast.AsyncFunctionDef
+    )
+    return (part for part in functions if part is not function)
 
 
 def _shared(module: ModuleIndex, function: FunctionNode | None, kept: frozenset[str]) -> frozenset[str]:
@@ -132,11 +135,9 @@ def _made_of(module: ModuleIndex, function: FunctionNode | None, steps: list[ast
     names = {dotted(part) for step in steps for part in _parts(step)} - {""}
     if not names:
         return frozenset()
+    statements: Iterator[ast.stmt | ast.Call] = module.syntax.of(ast.Assign, ast.AugAssign, ast.For, ast.Call)
     assigned = [
-        one
-        for part in module.syntax.of(ast.Assign, ast.AugAssign, ast.For, ast.Call)
-        if part.lineno > after and module.function(part) is function
-        for one in _set_by(part)
+        one for part in statements if part.lineno > after and module.function(part) is function for one in _set_by(part)
     ]
     for _ in range(MAX_ASSIGNED):
         found = {dotted(part) for target, value, _ in assigned if target in names for part in _parts(value)} - {""}
