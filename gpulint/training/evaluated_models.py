@@ -35,7 +35,11 @@ MAX_CALLS = 2
 """How many calls deep a forward pass is looked at."""
 _FORWARD = frozenset({"forward", "encode", "decode"})
 
-_EXPLAINS = regex.compile(r"grad_?cam|saliency|adversar|attack|attribution|integrated_?gradients", re.IGNORECASE)
+_EXPLAINS = regex.compile(
+    r"grad_?cam|(layer|eigen)_?cam|saliency|adversar|attack|attribution|integrated_?gradients|deep_?lift|(^|_)shap(_|$)"
+    r"|fgsm|(^|_)pgd(_|$)|fast_gradient|projected_gradient|deep_?fool|hessian|^Laplace$",
+    re.IGNORECASE,
+)
 """Methods that need the gradients of what they explain or fool."""
 
 

@@ -149,7 +149,8 @@ def _is_frozen_here(project: Project, place: NodeRef, name: str) -> bool:
 
 
 def _is_held_frozen(project: Project, module: ModuleIndex, model: ast.Name) -> bool:
-    """Return whether each caller of a function passes a model that its holder has frozen (``evaluate(ema.module)``)."""
+    """Return whether each caller of a function passes a model that it has frozen itself, or that its holder has
+    (``evaluate(ema.module)``)."""
     resolver, function = project.fact(Resolver), module.function(model)
     if function is None or model.id not in {one.arg for one in function.args.args}:
         return False
@@ -159,7 +160,9 @@ def _is_held_frozen(project: Project, module: ModuleIndex, model: ast.Name) -> b
         if isinstance(site.node, ast.Call)
     ]
     return bool(passed) and all(
-        isinstance(given, ast.Attribute)
+        _is_frozen_here(project, NodeRef(where, given), given.id)
+        if isinstance(given, ast.Name)
+        else isinstance(given, ast.Attribute)
         and any(
             f"self.{given.attr}" in _frozen_names(project, home, owner)
             for home, owner in resolver.classes_of(where, given.value)
@@ -232,7 +235,32 @@ def _freezes(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     callees = [one for one in project.fact(Resolver).callees(module, call) if isinstance(one.node, FUNCTIONS)]
     if named and not callees:
         return True
-    return any(_freezes_argument(project, one.module, one.node) for one in callees if isinstance(one.node, FUNCTIONS))
+    return any(
+        _freezes_argument(project, one.module, one.node) or _freezes_by_flag(project, one.module, one.node, call)
+        for one in callees
+        if isinstance(one.node, FUNCTIONS)
+    )
+
+
+def _freezes_by_flag(project: Project, module: ModuleIndex, function: FunctionNode, call: ast.Call) -> bool:
+    """Return whether a call passes ``False`` for what a function sets ``requires_grad`` of all weights of its first
+    argument to."""
+    return any(
+        isinstance(given := argument_of(function, call, flag), ast.Constant) and given.value is False
+        for flag in _flags(project, module, function)
+    )
+
+
+@query
+def _flags(project: Project, module: ModuleIndex, function: FunctionNode) -> frozenset[str]:
+    """The parameters that a function always sets ``requires_grad`` of all weights of its first argument to."""
+    if not project.contains(module.path, b"requires_grad"):
+        return frozenset()
+    names = [one.arg for one in (*function.args.args, *function.args.kwonlyargs)]
+    first = set(names[:2] if names[:1] == ["self"] else names[:1])
+    loops = [part for part in walk(function) if isinstance(part, ast.For)]
+    loops = [loop for loop in loops if not project.fact(Guards).is_conditional(module, loop)]
+    return frozenset(flag for flag in names for loop in loops if _set_by(loop, flag) in first)
 
 
 @query
@@ -255,8 +283,9 @@ def _has(call: ast.Call, value: bool) -> bool:
     )
 
 
-def _set_by(loop: ast.AST, wanted: bool) -> str:
-    """The model all of whose weights a loop sets ``requires_grad`` of; "" for any other loop."""
+def _set_by(loop: ast.AST, wanted: bool | str) -> str:
+    """The model all of whose weights a loop sets ``requires_grad`` of to a value, or to a variable of that name; "" for
+    any other loop."""
     match loop:
         case ast.For(target=target, iter=given, body=body):
             pass
@@ -289,26 +318,25 @@ def _weights_of(given: ast.expr) -> tuple[str, bool]:
     return "", False
 
 
-def _sets(part: ast.stmt, names: set[str], wanted: bool) -> bool:
-    """``weight.requires_grad = False``, ``weight.requires_grad_(False)``, ``setattr(weight, "requires_grad", ...)``."""
+def _sets(part: ast.stmt, names: set[str], wanted: bool | str) -> bool:
+    """``weight.requires_grad = False``, ``weight.requires_grad_(False)``, ``setattr(weight, "requires_grad", ...)``,
+    ``weight.detach_()``."""
     match part:
-        case ast.Assign(
-            targets=[ast.Attribute(value=ast.Name(id=name), attr="requires_grad")], value=ast.Constant(value=value)
-        ) | ast.Expr(
-            ast.Call(
-                func=ast.Attribute(value=ast.Name(id=name), attr="requires_grad_"),
-                args=[ast.Constant(value=value)],
-            )
+        case ast.Assign(targets=[ast.Attribute(value=ast.Name(id=name), attr="requires_grad")], value=given) | ast.Expr(
+            ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="requires_grad_"), args=[given], keywords=[])
             | ast.Call(
                 func=ast.Attribute(value=ast.Name(id=name), attr="requires_grad_"),
-                keywords=[ast.keyword(value=ast.Constant(value=value))],
+                args=[],
+                keywords=[ast.keyword(value=given)],
             )
             | ast.Call(
-                func=ast.Name(id="setattr"),
-                args=[ast.Name(id=name), ast.Constant(value="requires_grad"), ast.Constant(value=value)],
+                func=ast.Name(id="setattr"), args=[ast.Name(id=name), ast.Constant(value="requires_grad"), given]
             )
         ):
-            return name in names and value is wanted
+            value = given.value if isinstance(given, ast.Constant) else dotted(given)
+            return name in names and value == wanted and type(value) is type(wanted)
+        case ast.Expr(ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="detach_"), args=[])):
+            return name in names and wanted is False
     return False
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.query import query
+from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.differentiation import takes_gradients
@@ -24,9 +25,11 @@ MAX_FILES = 40
 MAX_WRAPPERS = 2
 """Most objects in each other around a model."""
 _DERIVATIVES = regex.compile(
-    r"(compute_|pred(icted)?_)?(forces?|stress(es)?|virials?|hessians?)(_pred)?$", re.IGNORECASE
+    r"(compute_|pred(icted)?_)?(forces?|stress(es)?|virials?|hessians?|neg_dy)(_pred)?$", re.IGNORECASE
 )
 """What models of atoms compute as derivatives of an energy."""
+_POTENTIALS = regex.compile(r"^(chgnet|torchmdnet|mace|nequip|allegro|sevenn|matgl|alignn|schnetpack|deepmd|hippynn)\.")
+"""Packages whose models differentiate the energies that they predict, for forces."""
 _WRAPS = regex.compile(r"(^|\.)(torch|accelerate|lightning|deepspeed|apex|timm|tqdm|torchmetrics|torchinfo|thop)\.")
 """Packages whose objects get a model, and take no gradients of their own accord."""
 _TRAINS = regex.compile(
@@ -36,6 +39,8 @@ _TRAINS = regex.compile(
 """Functions and methods that propagate the loss which they get."""
 _TRAINER = regex.compile(r"optim|strateg|trainer|learner|updater|engine|stepper|solver", re.IGNORECASE)
 """Objects that propagate a loss (``strategy.update(loss)``)."""
+_ADAPTS = regex.compile(r"\.[A-Z]\w*$")
+"""Classes, by their names."""
 _LOADS = frozenset({"torch.load", "torch.jit.load"})
 _BUILDS = frozenset({"instantiate", "instantiate_from_config", "build_from_cfg", "build_from_config"})
 """Functions of libraries that make what a configuration names."""
@@ -50,6 +55,10 @@ def may_need_gradients(project: Project, module: ModuleIndex, region: ast.AST, f
     if any(_runs_what_holds(project, module, call, model) or _may_train(project, module, call) for call in calls):
         return True
     if any(call is not forward and _gets(call, {model}) and _may_be_any(project, module, call) for call in calls):
+        return True
+    if any(_is_chosen(project, module, call) for call in calls) and _functions_that_differentiate(project):
+        return True
+    if _is_made_to_differentiate(project, module, forward):
         return True
     return not _is_known(project, module, forward) and (
         any(_names_derivative(part) for part in walk(region)) or bool(_models_that_differentiate(project))
@@ -93,6 +102,49 @@ def _is_made_of(project: Project, module: ModuleIndex, name: ast.Name, model: st
         ):
             return True
     return False
+
+
+def _is_chosen(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a call runs a parameter of its function for which a caller passes what it looks up by a name
+    (``train(model, loader, getattr(losses, args.loss))``)."""
+    resolver, function = project.fact(Resolver), module.function(call)
+    if not isinstance(call.func, ast.Name) or not call.args or not isinstance(function, ast.FunctionDef):
+        return False
+    if call.func.id not in _parameters(function) or resolver.callees(module, call):
+        return False
+    return any(
+        (given := argument_of(function, site.node, call.func.id)) is not None and _is_looked_up(site.module, given)
+        for site in resolver.first_sites(module, function)
+        if isinstance(site.node, ast.Call)
+    )
+
+
+def _is_made_to_differentiate(project: Project, module: ModuleIndex, forward: ast.Call) -> bool:
+    """Return whether a package makes the model that differentiates in its forward pass: a potential that predicts
+    forces, or what gets an optimizer to adapt a model to each batch (``Tent(model, optimizer)``)."""
+    resolver = project.fact(Resolver)
+    for made in resolver.points_to(module, _run_by(forward)):
+        if not isinstance(made.node, ast.Call) or made.path or resolver.callees(made.module, made.node):
+            continue
+        names = resolver.call_names(made.module, made.node)
+        if any(map(_POTENTIALS.match, names)):
+            return True
+        if not any(map(_WRAPS.search, names)) and any(map(_ADAPTS.search, names)):
+            given = [*made.node.args, *(keyword.value for keyword in made.node.keywords)]
+            if any(_is_optimizer(project, made.module, one) for one in given):
+                return True
+    return False
+
+
+def _is_optimizer(project: Project, module: ModuleIndex, given: ast.expr) -> bool:
+    resolver = project.fact(Resolver)
+    makers = [(module, given), *((one.module, one.node) for one in resolver.points_to(module, given))]
+    return any(
+        name.startswith("torch.optim.")
+        for where, node in makers
+        if isinstance(node, ast.Call)
+        for name in resolver.call_names(where, node)
+    )
 
 
 def _gets(call: ast.Call, names: Container[str]) -> bool:
@@ -139,9 +191,7 @@ def _is_looked_up(module: ModuleIndex, function: ast.expr) -> bool:
 
 def _is_known(project: Project, module: ModuleIndex, forward: ast.Call) -> bool:
     """Return whether the model that a call runs is of a class of the tree, or made by a function that has a name."""
-    model = forward.func
-    if isinstance(model, ast.Attribute) and model.attr == "forward":
-        model = model.value
+    model = _run_by(forward)
     resolver = project.fact(Resolver)
     if resolver.classes_of(module, model):
         return True
@@ -154,6 +204,12 @@ def _is_known(project: Project, module: ModuleIndex, forward: ast.Call) -> bool:
         )
         for ref in made
     )
+
+
+def _run_by(forward: ast.Call) -> ast.expr:
+    """Return the model of ``model(x)`` and ``model.forward(x)``."""
+    model = forward.func
+    return model.value if isinstance(model, ast.Attribute) and model.attr == "forward" else model
 
 
 def _names_derivative(part: ast.AST) -> bool:
@@ -175,4 +231,14 @@ def _models_that_differentiate(project: Project) -> bool:
             forwards = (part for part in owner.body if isinstance(part, FUNCTIONS) and part.name == "forward")
             if any(takes_gradients(project, module, function) for function in forwards):
                 return True
+    return False
+
+
+@query
+def _functions_that_differentiate(project: Project) -> bool:
+    """Return whether a function of the tree computes derivatives of what it gets, other than for a step."""
+    for path in islice(project.word_index.mentioning(b"autograd"), MAX_FILES):
+        module = None if project.is_test(path) else project.module_at(path)
+        if module is not None and any(module.function(call) for call in module.calls_where("grad".__eq__)):
+            return True
     return False

@@ -14,6 +14,7 @@ from gpulint.project import Project
 from gpulint.query import query
 from gpulint.semantic.package_names import package_name
 from gpulint.source import Span
+from gpulint.training.differentiation import takes_gradients
 from gpulint.training.inference_loops import InferenceLoop, trains_as_well
 from gpulint.workspace.module_index import FunctionNode, ModuleIndex, last_name
 from gpulint_fixers.edits.imports import import_torch
@@ -61,7 +62,11 @@ def _fix(
         return Declined(f"`{explains}` may need gradients")
     if (name := unpacked_nothing(project, found)) is not None:
         return Declined(f"`{name}` returns nothing, and what it returns is unpacked, which fails before")
-    if function is not None and not trains_as_well(project, found.module, function):
+    if (
+        function is not None
+        and not trains_as_well(project, found.module, function)
+        and not (found.loop is not None and takes_gradients(project, found.module, function))
+    ):
         if _suspends(function):
             return Declined("neither a decorator nor a block covers generators and coroutines")
         if decorates:

@@ -190,6 +190,8 @@ def _decorated(project: Project, found: InferenceLoop) -> Place | None:
     function = found.function
     if function is None or found.loop is None or found.trains_too or trains_as_well(project, found.module, function):
         return None
+    if takes_gradients(project, found.module, function):
+        return None  # beside the loop
     return None if _only_inside(found) else Place(found.module.path, found.module.syntax.head(function))
 
 

@@ -94,12 +94,20 @@ def changes(module: ModuleIndex, root: ast.AST) -> Changes:
     for node in walk(root):
         if isinstance(node, ast.Assign):
             left = dotted(node.value.left) if isinstance(node.value, ast.BinOp) else ""
-            anew.update(name for target in node.targets if (name := dotted(target)) and name != left)
+            anew.update(name for target in node.targets if (name := dotted(_whole(target))) and name != left)
             for name in {dotted(target) for target in _targets(node)}:
                 made.setdefault(name, []).append(node)
         elif isinstance(node, ast.Call) and last_name(node.func) in ("backward", "clear"):
             ended.append(ast.unparse(node))
     return Changes(frozenset(anew), "\n".join(ended), made)
+
+
+def _whole(target: ast.expr) -> ast.expr:
+    """``losses`` of ``losses[:] = []``"""
+    match target:
+        case ast.Subscript(value=value, slice=ast.Slice(lower=None, upper=None)):
+            return value
+    return target
 
 
 def _targets(node: ast.Assign) -> Iterator[ast.expr]:
