@@ -61,3 +61,39 @@ def test_sums_stay_on_the_gpu(job: MakeJob) -> None:
 def test_what_only_logs_does_so_less_often(job: MakeJob, use: str) -> None:
     (fix,) = _fixes(job, use)
     assert any("% 50 == 0" in edit.text for edit in fix.edits)
+
+
+WRITTEN = """\
+import torch
+
+
+def train(model, loader, optimizer, epoch):
+    f = open("{name}", "a")
+    for i, (images, labels) in enumerate(loader):
+        images, labels = images.cuda(), labels.cuda()
+        scores = model(images)
+        loss = criterion(scores, labels)
+        loss.backward()
+        optimizer.step()
+        {line}
+"""
+EACH = "for b in range(len(labels)):\n            f.write(f'{epoch},{scores[b].max().item()},{labels[b].item()}\\n')"
+STEP = "f.write(f'{epoch},{loss.item()}\\n')"
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "less"),
+    [
+        ("predictions.csv", EACH, False),
+        ("predictions.txt", EACH, False),
+        ("rows.jsonl", STEP, False),
+        ("rows.jsonl", "print(epoch, loss.item(), file=f)", False),
+        ("train.log", STEP, True),
+        ("out.txt", STEP, True),
+        ("out.txt", "print(epoch, loss.item(), file=f)", True),
+    ],
+)
+def test_rows_of_files_that_programs_read_are_all_written(job: MakeJob, name: str, line: str, less: bool) -> None:
+    results = job({"train.py": WRITTEN.format(name=name, line=line)}).scan("GPU305")
+    edits = [edit for result in results if isinstance(result.fix, Fix) for edit in result.fix.edits]
+    assert any("% 50 == 0" in edit.text for edit in edits) == less

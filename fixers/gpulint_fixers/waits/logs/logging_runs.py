@@ -15,6 +15,7 @@ from gpulint.training.collectives import Collectives, collective
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, LoopNode, ModuleIndex, last_name
 from gpulint_fixers.waits.logs.blocks import block_around
 from gpulint_fixers.waits.logs.lasting_states import counts_on_calls, goes_on
+from gpulint_fixers.waits.logs.records import keeps_rows
 
 _LOGS = frozenset(
     "print pprint info debug log add_scalar add_scalars add_histogram add_image add_images set_postfix "
@@ -58,6 +59,8 @@ def is_logging(statement: ast.AST) -> bool:
 @query
 def logs(project: Project, module: ModuleIndex, statement: ast.AST) -> bool:
     """Return whether a statement only logs, itself or by a function of the tree that does nothing else."""
+    if keeps_rows(module, statement):
+        return False
     match statement:
         case ast.Expr(value=ast.Call(func=ast.Attribute() | ast.Name()) as call):
             callees = project.fact(Resolver).callees(module, call)
@@ -123,7 +126,8 @@ def _only_shows(project: Project, module: ModuleIndex, loop: ast.For) -> bool:
     moving averages."""
     if loop.orelse or not all(_shows(project, module, one) for one in loop.body):
         return False
-    return _escaping(project, module, [loop]) is None
+    rows = any(keeps_rows(module, part, of_elements=True) for part in walk(loop))
+    return not rows and _escaping(project, module, [loop]) is None
 
 
 def _shows(project: Project, module: ModuleIndex, statement: ast.stmt) -> bool:
