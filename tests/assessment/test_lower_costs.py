@@ -955,3 +955,35 @@ def test_anomaly_detection_that_leaves_out_steps_is_needed(
 ) -> None:
     text = SKIPPED.format(more=more, head=head, first=first, second=second, tail=tail)
     assert levels(tmp_path, {"net.py": NET, "train.py": text}, "GPU414") == [level]
+
+
+HOOK = """\
+import torch
+class {name}:
+    def before_run(self, runner):
+        print("checks gradients")
+        torch.autograd.set_detect_anomaly(True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "made", "level"),
+    [
+        ("DetectAnomalyHook", "", "low"),
+        ("DetectAnomalyHook", "hook = DetectAnomalyHook()\nhook.before_run(None)\n", "high"),
+        ("TrainingHook", "hook = TrainingHook()\nhook.before_run(None)\n", "high"),
+    ],
+)
+def test_a_class_for_debugging_that_only_settings_name_costs_little(
+    tmp_path: Path, name: str, made: str, level: str
+) -> None:
+    train = f"import torch\nfrom net import Net\nfrom hooks import {name}\nnet = Net(3, 8, 3).cuda()\n{made}{STEPS}"
+    files = {"net.py": NET, "hooks.py": HOOK.format(name=name), "train.py": train}
+    assert levels(tmp_path, files, "GPU414") == [level]
+
+
+@pytest.mark.parametrize(("above", "level"), [("print(torch.cuda.get_device_name(0))\n", "low"), ("", "high")])
+def test_a_variable_that_a_function_sets_may_come_too_late(tmp_path: Path, above: str, level: str) -> None:
+    head = "import os\nimport torch\nfrom net import Net\n\ndef debug():\n"
+    text = f'{head}    os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\n\n{above}debug()\nnet = Net(3, 8, 3).cuda()\n{STEPS}'
+    assert levels(tmp_path, {"net.py": NET, "train.py": text}, "GPU414") == [level]

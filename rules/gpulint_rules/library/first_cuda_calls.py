@@ -76,3 +76,12 @@ def _touches_cuda(project: Project, module: ModuleIndex, call: ast.Call) -> bool
         known = project.fact(Constants).of(module, call.args[0])
         return known.every(lambda value: isinstance(value, str) and value.startswith("cuda"))
     return False
+
+
+def follows_first_call(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
+    """Return whether CUDA is initialised above a place, or above each call of the function around it."""
+    if first_call(project, module, node) is not None:
+        return True
+    function = module.function(node)
+    sites = project.fact(Resolver).call_sites(module, function) if function is not None else ()
+    return bool(sites) and all(first_call(project, site.module, site.node) is not None for site in sites)

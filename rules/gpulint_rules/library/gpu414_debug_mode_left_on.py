@@ -20,9 +20,9 @@ built alone. Anomaly detection around a few steps that try it, or in a trainer t
 not reported either. A program without cuDNN loses nothing where it makes no convolutions and
 recurrent layers of PyTorch; the impact is low unless a program that runs the line names some, or a library's models
 that are made of them. It is low as well for blocking launches beside settings for reproducible runs or
-below what initialises CUDA, for anomaly detection by whose errors a loop leaves out steps with NaN, in demos that
-train nothing, and for a mode that only a group of processes switches on (``if distributed:``) where nothing of the
-tree starts one.
+below what initialises CUDA, for anomaly detection by whose errors a loop leaves out steps with NaN or of a class for
+debugging that only settings may name, in demos that train nothing, and for a mode that only a group of processes
+switches on (``if distributed:``) where nothing of the tree starts one.
 
 Fix safety
 Removing the anomaly mode, blocking launches and the distributed debug mode is safe: results do not change. Unsafe
@@ -72,8 +72,9 @@ from gpulint_rules.library.debug_places import (
     is_for_some,
     is_set_for_nobody,
     is_switched_on,
+    named_for_mode,
 )
-from gpulint_rules.library.first_cuda_calls import first_call
+from gpulint_rules.library.first_cuda_calls import follows_first_call
 from gpulint_rules.library.group_modes import cost_in_group
 from gpulint_rules.library.opposite_switches import always_runs
 from gpulint_rules.library.shared_switches import Switch, beside, grouped, switch
@@ -131,7 +132,10 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 
 
 def _cost_of_errors(project: Project, module: ModuleIndex, call: ast.Call) -> Cost | None:
-    """Return the cost of anomaly detection whose errors the program catches to leave out a step; else None."""
+    """Return the cost of anomaly detection whose errors the program catches to leave out a step, or that a class is
+    there for which only settings name; else None."""
+    if (owner := named_for_mode(project, module, call)) is not None:
+        return Cost("debug-mode", assumed=f"assuming that the settings of a run name `{owner}`")
     looks = "anomaly" in last_name(call.func) and looks_for_nan(project, module, call)
     return _CAUGHT if looks and leaves_out_steps(project, module.path) else None
 
@@ -174,9 +178,8 @@ def _cost_of_variable(document: Document, project: Project, setting: Environment
     if DETERMINISM.search(document.source.text):
         return _REPRODUCIBLE
     module = project.module(document)
-    if module is None or setting.node is None or first_call(project, module, setting.node) is None:
-        return None
-    return _LATE
+    late = module is not None and setting.node is not None and follows_first_call(project, module, setting.node)
+    return _LATE if late else None
 
 
 @query
