@@ -79,6 +79,7 @@ _SINGLE = frozenset({"single-sample-evaluation"})
 _EXCHANGE = frozenset({"gradient-exchange"})
 _BETWEEN_PROCESSES = frozenset({"parameter-search", "collective", "slow-exchange"})
 _BETWEEN_GPUS = _BETWEEN_PROCESSES | {"gradient-exchange", "data-parallel"}
+_MODES = frozenset({"debug-mode", "without-cudnn"})
 _DATA_PARALLEL = frozenset({"data-parallel"})
 _HELD = frozenset({"interactive"})
 _FLUSH = frozenset({"allocator-flush"})
@@ -134,6 +135,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("trains on answers of users, by its name", TO_LOW, file_facts.learns_from_user, not_kinds=_START),
     Circumstance("trains on made-up numbers", TO_LOW, place_facts.trains_on_made_up_numbers),
     Circumstance("a demo", 1, file_facts.is_demo, not_kinds=_START),
+    Circumstance("shows a trained model", TO_LOW, file_facts.shows_model, kinds=_MODES),
     Circumstance("a notebook", 1, file_facts.is_notebook, not_kinds=_DATA_PARALLEL),
     Circumstance("for a figure", TO_LOW, file_facts.evaluates_for_figure, kinds=frozenset({"gradients"})),
     Circumstance("only notebooks call it", 1, siblings.only_notebooks_call),

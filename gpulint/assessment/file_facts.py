@@ -122,6 +122,11 @@ def is_demo(subject: Subject) -> bool:
     return bool(_DEMO.search(subject.place)) and not subject.is_launcher and not subject.jobs
 
 
+def shows_model(subject: Subject) -> bool:
+    """Return whether a demo trains nothing: it runs a model on a few inputs, for a person who waits for them."""
+    return is_demo(subject) and not subject.trains
+
+
 def is_example_launcher(subject: Subject) -> bool:
     """Return whether it is the specification of a job that starts nothing of the tree, in a folder of examples."""
     return subject.is_launcher and bool(_DEMO.search(subject.place)) and not any(job.programs for job in subject.jobs)

@@ -896,3 +896,94 @@ def test_a_made_up_data_set_that_nothing_uses_makes_no_toy(tmp_path: Path, use: 
     made_up = "class DummyDataset(Dataset):\n    def __getitem__(self, index):\n        return torch.zeros(3, 224, 224), 0\n\n"
     (found,) = bases(tmp_path, {"net.py": "", "train.py": f"{HEAD}{IMAGES}{made_up}{use}{TRAINING}"}, "GPU303")
     assert found.startswith(level), found
+
+
+DEBUGGED = """\
+import os
+import torch
+from net import Net
+{above}os.environ["CUDA_LAUNCH_BLOCKING"] = "1"
+net = Net(3, 8, 3).cuda()
+{body}
+"""
+STEPS = "for images in loader:\n    net(images.cuda()).sum().backward()\n    optimizer.step()\n"
+SHOWN = "print(net.eval()(load('cat.png').cuda()))\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "above", "body", "level"),
+    [
+        ("train.py", "", STEPS, "high"),
+        ("train.py", "print(torch.cuda.is_available())\n", STEPS, "low"),
+        ("train.py", "print(torch.cuda.device_count())\n", STEPS, "high"),
+        ("demo.py", "", SHOWN, "low"),
+        ("demo.py", "", STEPS, "medium"),
+    ],
+)
+def test_debug_modes_to_no_effect_or_for_a_few_inputs_cost_little(
+    tmp_path: Path, name: str, above: str, body: str, level: str
+) -> None:
+    text = DEBUGGED.format(above=above, body=body)
+    assert levels(tmp_path, {"net.py": NET, name: text}, "GPU414") == [level]
+
+
+SKIPPED = """\
+import torch
+from net import Net
+torch.autograd.set_detect_anomaly(True{more})
+net = Net(3, 8, 3).cuda()
+{head}
+    {first}
+        {second}
+{tail}
+"""
+CATCHES = "except RuntimeError as error:\n"
+
+
+@pytest.mark.parametrize(
+    ("more", "head", "first", "second", "tail", "level"),
+    [
+        ("", "for images in loader:", "try:", "net(images.cuda()).sum().backward()", f"    {CATCHES}        continue", "low"),
+        (", check_nan=False", "for images in loader:", "try:", "net(images.cuda()).sum().backward()",
+         f"    {CATCHES}        continue", "high"),
+        ("", "for images in loader:", "try:", "net(images.cuda()).sum().backward()", f"    {CATCHES}        raise", "high"),
+        ("", "try:", "for images in loader:", "net(images.cuda()).sum().backward()", f"{CATCHES}    print(error)", "high"),
+    ],
+)  # fmt: skip
+def test_anomaly_detection_that_leaves_out_steps_is_needed(
+    tmp_path: Path, more: str, head: str, first: str, second: str, tail: str, level: str
+) -> None:
+    text = SKIPPED.format(more=more, head=head, first=first, second=second, tail=tail)
+    assert levels(tmp_path, {"net.py": NET, "train.py": text}, "GPU414") == [level]
+
+
+HOOK = """\
+import torch
+class {name}:
+    def before_run(self, runner):
+        print("checks gradients")
+        torch.autograd.set_detect_anomaly(True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "made", "level"),
+    [
+        ("DetectAnomalyHook", "", "low"),
+        ("DetectAnomalyHook", "hook = DetectAnomalyHook()\nhook.before_run(None)\n", "high"),
+        ("TrainingHook", "hook = TrainingHook()\nhook.before_run(None)\n", "high"),
+    ],
+)
+def test_a_class_for_debugging_that_only_settings_name_costs_little(
+    tmp_path: Path, name: str, made: str, level: str
+) -> None:
+    train = f"import torch\nfrom net import Net\nfrom hooks import {name}\nnet = Net(3, 8, 3).cuda()\n{made}{STEPS}"
+    files = {"net.py": NET, "hooks.py": HOOK.format(name=name), "train.py": train}
+    assert levels(tmp_path, files, "GPU414") == [level]
+
+
+@pytest.mark.parametrize(("above", "level"), [("print(torch.cuda.get_device_name(0))\n", "low"), ("", "high")])
+def test_a_variable_that_a_function_sets_may_come_too_late(tmp_path: Path, above: str, level: str) -> None:
+    head = "import os\nimport torch\nfrom net import Net\n\ndef debug():\n"
+    text = f'{head}    os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\n\n{above}debug()\nnet = Net(3, 8, 3).cuda()\n{STEPS}'
+    assert levels(tmp_path, {"net.py": NET, "train.py": text}, "GPU414") == [level]

@@ -138,7 +138,7 @@ def _later(finding: Finding, project: Project) -> Fix | Declined:
     if isinstance(made, Removal):
         return _read_again(project, finding, found) or _removed(project, finding, found, made)
     loop = found.context.loop
-    if (vain := gains_nothing_later(project, found)) is not None:
+    if (vain := gains_nothing_later(project, found) or stays_as_index(project, found, made)) is not None:
         return vain
     if (stays := _stays(project, finding, found)) is not None or (
         stays := remaining_read(project, found, made)

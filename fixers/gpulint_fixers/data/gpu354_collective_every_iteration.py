@@ -14,8 +14,9 @@ from gpulint.project import Project
 from gpulint.semantic.path_conditions import conditions
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, LoopNode, ModuleIndex, NodeRef
+from gpulint_fixers.waits.logs.blocks import adjacent
 from gpulint_fixers.waits.logs.log_intervals import interval
-from gpulint_fixers.waits.logs.logging_runs import adjacent, computed_runs
+from gpulint_fixers.waits.logs.logging_runs import computed_runs
 from gpulint_fixers.waits.logs.throttled_runs import throttled
 from gpulint_fixers.waits.removed_waits import remove_wait
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from gpulint_rules.library.gpu412_visible_devices_set_late import Late
+from gpulint_rules.library.first_cuda_calls import Late
 
 from gpulint import regex
 from gpulint.documents.python import PythonModule, walk

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpulint_rules.library.anomaly_blocks import looks_for_nan
+from gpulint_rules.library.caught_errors import is_caught
 from gpulint_rules.library.debug_calls import DebugMode
 from gpulint_rules.library.gpu414_debug_mode_left_on import DETERMINISM
 
@@ -26,7 +27,6 @@ from gpulint_fixers.edits.imports import drop_import, drop_local_import
 from gpulint_fixers.edits.statements import remove_lines, remove_statement, with_own_comment, without_gaps
 from gpulint_fixers.edits.structural import rewrite
 from gpulint_fixers.library.enabled_cudnn import comment_behind, enable_cudnn
-from gpulint_fixers.library.needed_modes import is_caught
 
 if TYPE_CHECKING:
     from gpulint_fixers.edits.structural import Statement

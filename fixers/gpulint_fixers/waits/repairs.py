@@ -11,7 +11,7 @@ from gpulint.placement.sync_points import SyncKind
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.training.loop_roles import Role
-from gpulint.workspace.module_index import LOOPS, LoopNode
+from gpulint.workspace.module_index import LOOPS, LoopNode, ModuleIndex
 from gpulint_fixers.edits.versions import predates_device_argument
 from gpulint_fixers.waits.barriers import is_barrier
 from gpulint_fixers.waits.device_reads import uses_other_library
@@ -27,6 +27,7 @@ from gpulint_fixers.waits.logs.lightning_values import handed_to_log
 from gpulint_fixers.waits.logs.log_conditions import under_condition
 from gpulint_fixers.waits.logs.logged_by_calls import logged_by_call
 from gpulint_fixers.waits.logs.logging_runs import logs, outermost, run_of
+from gpulint_fixers.waits.logs.records import keeps_rows
 from gpulint_fixers.waits.needless_uploads import without_upload
 from gpulint_fixers.waits.removed_waits import remove_wait
 from gpulint_fixers.waits.returned_logs import returned_to_lightning
@@ -172,7 +173,13 @@ def _by_use(project: Project, found: HostWait, statement: ast.stmt, loop: LoopNo
             made = added_by_object(project, found, call)
             if isinstance(made, Fix):
                 return made
-    if logs(project, found.module, statement):
+    if logs(project, found.module, statement) and not _writes_rows(found.module, statement, loop):
         outer = outermost(project, found.module, statement, loop)
         return logged(project, found, run_of(project, found.module, outer, set()), loop)
     return Declined("the value is used in the same step")
+
+
+def _writes_rows(module: ModuleIndex, statement: ast.stmt, loop: LoopNode) -> bool:
+    """Return whether a step writes a row to a file for each round of an inner loop."""
+    inner = next((up for up in module.syntax.ancestors(statement) if isinstance(up, LOOPS)), loop)
+    return inner is not loop and keeps_rows(module, statement, of_elements=True)

@@ -39,6 +39,8 @@ _LOOKS_FOR_ERRORS = regex.compile(r"\b(compute-sanitizer|cuda-memcheck|cuda-gdb|
 _FOR_CPUS = regex.compile(r"(?<![A-Za-z])cpu(s|nodes?)?(?![A-Za-z])", re.IGNORECASE)
 _FOR_GPUS = regex.compile(r"gpu|cuda|tesla|\b[avhl]\d{2,3}", re.IGNORECASE)
 """Names of queues for machines without GPUs, and with some."""
+_FOR_DEBUGGING = regex.compile(r"(?i:anomal|debug)|NaN|Nan(?![a-z])")
+"""Names of classes that look for errors."""
 _PROFILERS = frozenset({"nsys", "ncu", "nv-nsight-cu-cli", "nvprof", "rocprof", "rocprofv2"})
 
 
@@ -53,6 +55,18 @@ def is_switched_on(project: Project, module: ModuleIndex, node: ast.AST) -> bool
         or guards.is_error_path(site.module, site.node)
         for site in sites
     )
+
+
+def named_for_mode(project: Project, module: ModuleIndex, node: ast.AST) -> str | None:
+    """Return the name of a class around a mode that is there for debugging (``DetectAnomalyHook``) and that no code of
+    the tree makes an object of: only settings may name it; else None."""
+    owner = module.class_of(node)
+    if owner is None or not _FOR_DEBUGGING.search(owner.name):
+        return None
+    makers = project.python_files_with(owner.name.encode())
+    modules = (project.module_at(path) for path in makers)
+    made = any(one is not None and one.calls_by_name.get(owner.name) for one in modules)
+    return None if made else owner.name
 
 
 def differentiates_nothing(project: Project, module: ModuleIndex, call: ast.Call) -> bool:

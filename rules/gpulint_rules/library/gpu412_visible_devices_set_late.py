@@ -40,35 +40,18 @@ from gpulint.libraries.gpu_libraries import Approach
 from gpulint.programs.environment_variables import settings
 from gpulint.programs.multi_gpu_use import MultiGpuUse, Program
 from gpulint.project import Project
-from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.points_to import Resolver
 from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
+from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint_rules.library.first_cuda_calls import first_call
 
 _NAMES = frozenset({"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"})
-_INITIALISES = frozenset(
-    """torch.cuda.is_available torch.cuda.current_device torch.cuda.get_device_name
-    torch.cuda.init torch.cuda.set_device torch.cuda.get_device_properties torch.cuda.get_device_capability
-    torch.cuda.synchronize
-    tensorflow.config.list_logical_devices tensorflow.test.is_gpu_available
-    tensorflow.config.experimental.list_logical_devices jax.devices jax.device_count jax.local_device_count
-    cupy.array cupy.zeros""".split()
-)
-
 _SELECTS = {"set_device": frozenset({"torch.cuda.set_device"}), "device": frozenset({"torch.device"})}
 _BY_NUMBER = regex.compile(r"\bset_device\((?!0\))|\bdevice_ids=\[(?!0\])|cuda:\{|\.cuda\((?!0\)|\))")
 """How a process selects its GPU."""
 _FIRST = (0, "0", "cuda", "cuda:0", "cpu")
 """Devices of a program that has selected none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Late:
-    """The statement that comes too late, and the one that it should come before."""
-
-    statement: ast.stmt
-    before: ast.stmt
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
@@ -78,7 +61,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
     for setting in settings(document, project, _NAMES):
         if setting.node is None or _spawns(module, setting.node):
             continue
-        found = _earlier(project, module, setting.node)
+        found = first_call(project, module, setting.node)
         if found is None:
             continue
         call, late = found
@@ -131,55 +114,6 @@ def _is_only(job: Job, start: JobLaunch) -> bool:
 def _wraps_itself(program: Program) -> bool:
     """Return whether a trainer of transformers uses all GPUs that it sees."""
     return any(sign.name.endswith("TrainingArguments") for sign in program.parallel)
-
-
-def _earlier(project: Project, module: ModuleIndex, node: ast.AST) -> tuple[ast.Call, Late] | None:
-    """The first call that initialises CUDA in a statement that surely runs before the one around ``node``."""
-    inner = node
-    for up in [*module.syntax.ancestors(node)]:
-        for block in (getattr(up, name, None) for name in ("body", "orelse", "finalbody")):
-            if not isinstance(block, list) or inner not in block or not isinstance(inner, ast.stmt):
-                continue
-            for statement in block[: block.index(inner)]:
-                call = _initialises(project, module, statement)
-                if call is not None:
-                    return call, Late(inner, statement)
-        if isinstance(up, (*FUNCTIONS, ast.Module)):
-            break
-        inner = up
-    return None
-
-
-def _initialises(project: Project, module: ModuleIndex, statement: ast.stmt) -> ast.Call | None:
-    if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
-        return None
-    if isinstance(statement, ast.If | ast.Try | ast.For | ast.While | ast.With):
-        parts: list[ast.AST] = [statement.test] if isinstance(statement, ast.If | ast.While) else []
-    else:
-        parts = [statement]
-    for node in (node for part in parts for node in walk(part)):
-        if isinstance(node, ast.Lambda):
-            return None
-        if isinstance(node, ast.Call) and _touches_cuda(project, module, node):
-            return node
-    return None
-
-
-def _touches_cuda(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
-    if project.fact(Resolver).call_names(module, call) & _INITIALISES:
-        return True
-    if not isinstance(call.func, ast.Attribute):
-        return False
-    if call.func.attr == "cuda" and not isinstance(call.func.value, ast.Name | ast.Attribute):
-        return True
-    if call.func.attr == "cuda":
-        return not any(
-            name.startswith(("torch.", "numba", "pycuda")) for name in project.fact(Resolver).names(module, call.func)
-        )
-    if call.func.attr == "to" and call.args:
-        known = project.fact(Constants).of(module, call.args[0])
-        return known.every(lambda value: isinstance(value, str) and value.startswith("cuda"))
-    return False
 
 
 def _selects_device(project: Project, module: ModuleIndex, node: ast.AST) -> bool:

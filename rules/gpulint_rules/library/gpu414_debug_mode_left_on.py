@@ -19,8 +19,10 @@ one GPU or its program forms no group, nor one of a job without GPUs that tells 
 built alone. Anomaly detection around a few steps that try it, or in a trainer that only runs a model, is
 not reported either. A program without cuDNN loses nothing where it makes no convolutions and
 recurrent layers of PyTorch; the impact is low unless a program that runs the line names some, or a library's models
-that are made of them. It is low as well for blocking launches beside settings for reproducible runs, and for a mode
-that only a group of processes switches on (``if distributed:``) where nothing of the tree starts one.
+that are made of them. It is low as well for blocking launches beside settings for reproducible runs or
+below what initialises CUDA, for anomaly detection by whose errors a loop leaves out steps with NaN or of a class for
+debugging that only settings may name, in demos that train nothing, and for a mode that only a group of processes
+switches on (``if distributed:``) where nothing of the tree starts one.
 
 Fix safety
 Removing the anomaly mode, blocking launches and the distributed debug mode is safe: results do not change. Unsafe
@@ -57,7 +59,8 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.source import joined
 from gpulint.training.guards import Guards
 from gpulint.workspace.module_index import ModuleIndex, last_name
-from gpulint_rules.library.anomaly_blocks import cost_of, is_around_backward_alone
+from gpulint_rules.library.anomaly_blocks import cost_of, is_around_backward_alone, looks_for_nan
+from gpulint_rules.library.caught_errors import leaves_out_steps
 from gpulint_rules.library.cudnn_layers import has_layers
 from gpulint_rules.library.cudnn_switch import has_a_reason, is_left_off, is_reproducible, switches, together
 from gpulint_rules.library.debug_calls import DebugMode, left_on
@@ -69,7 +72,9 @@ from gpulint_rules.library.debug_places import (
     is_for_some,
     is_set_for_nobody,
     is_switched_on,
+    named_for_mode,
 )
+from gpulint_rules.library.first_cuda_calls import follows_first_call
 from gpulint_rules.library.group_modes import cost_in_group
 from gpulint_rules.library.opposite_switches import always_runs
 from gpulint_rules.library.shared_switches import Switch, beside, grouped, switch
@@ -98,6 +103,8 @@ _OF_GROUPS = frozenset({"TORCH_DISTRIBUTED_DEBUG"})
 DETERMINISM = regex.compile(r"use_deterministic_algorithms\(True|CUBLAS_WORKSPACE_CONFIG|enable_full_determinism")
 """Settings for reproducible runs."""
 _REPRODUCIBLE = Cost("debug-mode", assumed="assuming that reproducible runs do not need it")
+_CAUGHT = Cost("debug-mode", assumed="assuming that the program need not leave out the steps with NaN")
+_LATE = Cost("debug-mode", assumed="assuming that CUDA still reads the variable after the calls above")
 _REPRODUCED = ", and set `torch.backends.cudnn.deterministic = True` if you need reproducible results"
 _WITHOUT_CUDNN = Cost("without-cudnn")
 _NO_LAYERS = Cost("without-cudnn", assumed="assuming that its models have convolutions or recurrent layers of PyTorch")
@@ -118,10 +125,19 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                 f"{mode.what} is left on {_BACKWARD if is_around_backward_alone(module, call) else _RUN}",
                 help=f"remove {mode.what}{_COSTS.get(last_name(call.func)) or cost_of(project, module, call)}{_GUARD}",
                 payload=replace(mode, own=own, beside=beside(own, group)),
-                cost=cost_in_group(project, module, call),
+                cost=cost_in_group(project, module, call) or _cost_of_errors(project, module, call),
                 cause=group[0].place if group else None,
             )
     yield from _cudnn_off(document, module, project)
+
+
+def _cost_of_errors(project: Project, module: ModuleIndex, call: ast.Call) -> Cost | None:
+    """Return the cost of anomaly detection whose errors the program catches to leave out a step, or that a class is
+    there for which only settings name; else None."""
+    if (owner := named_for_mode(project, module, call)) is not None:
+        return Cost("debug-mode", assumed=f"assuming that the settings of a run name `{owner}`")
+    looks = "anomaly" in last_name(call.func) and looks_for_nan(project, module, call)
+    return _CAUGHT if looks and leaves_out_steps(project, module.path) else None
 
 
 def _by_settings(document: Document, project: Project) -> Iterator[Finding]:
@@ -151,8 +167,19 @@ def _by_settings(document: Document, project: Project) -> Iterator[Finding]:
             help=f"remove `{setting.name}`{_COSTS[setting.name]}; set it manually when you debug",
             payload=DebugMode(setting.name, setting.node, own=own, beside=others),
             cause=group[0].place if group else None,
-            cost=_REPRODUCIBLE if setting.name == _LAUNCHES and DETERMINISM.search(document.source.text) else None,
+            cost=_cost_of_variable(document, project, setting),
         )
+
+
+def _cost_of_variable(document: Document, project: Project, setting: EnvironmentSetting) -> Cost | None:
+    """Return the cost of a variable that may be set on purpose, or to no effect; else None."""
+    if setting.name != _LAUNCHES:
+        return None
+    if DETERMINISM.search(document.source.text):
+        return _REPRODUCIBLE
+    module = project.module(document)
+    late = module is not None and setting.node is not None and follows_first_call(project, module, setting.node)
+    return _LATE if late else None
 
 
 @query

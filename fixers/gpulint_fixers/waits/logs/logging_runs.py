@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from gpulint import regex
 from gpulint.documents.python import has_operator, walk
@@ -13,7 +13,9 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.collectives import Collectives, collective
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, LoopNode, ModuleIndex, last_name
+from gpulint_fixers.waits.logs.blocks import block_around
 from gpulint_fixers.waits.logs.lasting_states import counts_on_calls, goes_on
+from gpulint_fixers.waits.logs.records import keeps_rows
 
 _LOGS = frozenset(
     "print pprint info debug log add_scalar add_scalars add_histogram add_image add_images set_postfix "
@@ -57,6 +59,8 @@ def is_logging(statement: ast.AST) -> bool:
 @query
 def logs(project: Project, module: ModuleIndex, statement: ast.AST) -> bool:
     """Return whether a statement only logs, itself or by a function of the tree that does nothing else."""
+    if keeps_rows(module, statement):
+        return False
     match statement:
         case ast.Expr(value=ast.Call(func=ast.Attribute() | ast.Name()) as call):
             callees = project.fact(Resolver).callees(module, call)
@@ -95,7 +99,7 @@ def _is_docstring(statement: ast.stmt) -> bool:
 
 def run_of(project: Project, module: ModuleIndex, statement: ast.stmt, names: set[str]) -> list[ast.stmt]:
     """The logging statements around one in its block. Those that only set ``names`` for them count as well."""
-    block, at = _block(module, statement)
+    block, at = block_around(module, statement)
     first = last = at
     while first > 0 and _belongs(project, module, block[first - 1], names):
         first -= 1
@@ -111,10 +115,19 @@ def outermost(project: Project, module: ModuleIndex, statement: ast.stmt, loop: 
         if up is loop or not isinstance(up, ast.For | ast.If):
             break
         if isinstance(up, ast.For):
-            if up.orelse or not all(_shows(project, module, one) for one in up.body):
+            if not _only_shows(project, module, up):
                 break
             found = up
     return found
+
+
+def _only_shows(project: Project, module: ModuleIndex, loop: ast.For) -> bool:
+    """Return whether a loop does nothing but log, and leaves nothing behind that other statements read: no sums, no
+    moving averages."""
+    if loop.orelse or not all(_shows(project, module, one) for one in loop.body):
+        return False
+    rows = any(keeps_rows(module, part, of_elements=True) for part in walk(loop))
+    return not rows and _escaping(project, module, [loop]) is None
 
 
 def _shows(project: Project, module: ModuleIndex, statement: ast.stmt) -> bool:
@@ -131,9 +144,11 @@ def _shows(project: Project, module: ModuleIndex, statement: ast.stmt) -> bool:
 
 def log_run(project: Project, module: ModuleIndex, statement: ast.stmt) -> list[ast.stmt] | None:
     """The statements that only log, around one that logs or that makes a text or number for it alone; else None."""
-    inner = statement.body if isinstance(statement, ast.For) and not statement.orelse else []
-    if logs(project, module, statement) or (inner and all(_shows(project, module, one) for one in inner)):
+    shows = isinstance(statement, ast.For) and _only_shows(project, module, statement)
+    if shows or logs(project, module, statement):
         return run_of(project, module, statement, set())
+    if isinstance(statement, ast.For):
+        return computed_run(project, module, statement)
     if not isinstance(statement, ast.Assign) or "" in (names := names_stored(statement)):
         return None
     run = run_of(project, module, statement, names)
@@ -150,7 +165,7 @@ def computed_run(
 
     With ``meters`` an object that averages such values counts as a log (``losses.update(reduced.item())``).
     """
-    block, at = _block(module, statement)
+    block, at = block_around(module, statement)
     first = last = at
     while first > 0 and _computes(project, module, block[first - 1], meters):
         first -= 1
@@ -189,34 +204,13 @@ def computed_runs(project: Project, module: ModuleIndex, statement: ast.stmt) ->
         return [run]
     if not isinstance(statement, ast.Assign) or not _computes(project, module, statement, False):
         return None
-    block, _ = _block(module, statement)
+    block, _ = block_around(module, statement)
     logging = [one for one in block if one.lineno > statement.lineno and _writes(project, module, one, False)]
     names = names_stored(statement)
     readers = [one for one in logging if any(isinstance(p, ast.Name) and p.id in names for p in walk(one))]
     if not readers or _escaping(project, module, [statement, *readers]) is not None:
         return None
     return [[statement], *([reader] for reader in readers)]
-
-
-def adjacent(module: ModuleIndex, statements: Iterable[ast.stmt]) -> list[list[ast.stmt]]:
-    """Statements in order, those together that follow each other in a block."""
-    found = list[list[ast.stmt]]()
-    for statement in sorted(statements, key=lambda one: one.lineno):
-        block, at = _block(module, statement)
-        if found and at > 0 and block[at - 1] is found[-1][-1]:
-            found[-1].append(statement)
-        else:
-            found.append([statement])
-    return found
-
-
-def _block(module: ModuleIndex, statement: ast.stmt) -> tuple[list[ast.stmt], int]:
-    """The block of a statement, and where it stands in it."""
-    place, parent = module.syntax.place(statement), module.syntax.parents.get(statement)
-    if place is None or parent is None:
-        return [statement], 0
-    block: list[ast.stmt] = getattr(parent, place[0])
-    return block, place[1]
 
 
 def _escaping(project: Project, module: ModuleIndex, run: list[ast.stmt]) -> ast.stmt | None:

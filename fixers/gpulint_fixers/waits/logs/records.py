@@ -1,15 +1,43 @@
-"""Methods that are named like those of loggers and keep what they get: a history of all steps, or the sum of them."""
+"""What is written like a log and keeps what it gets, as a history of all steps or the sum of them: methods that are
+named like those of loggers, and files of rows."""
 
 from __future__ import annotations
 
 import ast
+import re
 
+from gpulint import regex
 from gpulint.documents.python import walk
-from gpulint.workspace.module_index import FunctionNode
+from gpulint.semantic.reaching_definitions import reaching
+from gpulint.workspace.module_index import FunctionNode, ModuleIndex, last_name
 
 _ADDS = frozenset({"append", "appendleft", "extend"})
 _TAKES = frozenset({*_ADDS, "add", "insert", "push", "update"})
 """Methods of what an object holds, such as a meter, that keep what they get."""
+
+_TABLE = regex.compile(r"\.(csv|tsv|jsonl?|ndjson)\b")
+"""Files that programs read."""
+_LOG = regex.compile(r"log|hist|curve|loss|metric", re.IGNORECASE)
+"""Names of files that show how a training goes."""
+
+
+def keeps_rows(module: ModuleIndex, statement: ast.AST, *, of_elements: bool = False) -> bool:
+    """Return whether a statement writes a row to a file that programs read (``open("predictions.csv", "w")``), or, if
+    it does so once for each of some elements, to any file that is not named for a log: each row counts."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="write" | "writelines", value=ast.Name() as file))):
+            pass
+        case ast.Expr(value=ast.Call(func=ast.Name(id="print"), keywords=keywords)):
+            named = (one.value for one in keywords if one.arg == "file" and isinstance(one.value, ast.Name))
+            file = next(named, None)  # type: ignore[assignment]
+        case _:
+            return False
+    for bound in () if file is None else reaching(module, module.scope(file).lookup(file.id), file):
+        if isinstance(opened := bound.value, ast.Call) and last_name(opened.func) == "open":
+            name = ast.unparse(opened)
+            if _TABLE.search(name) or (of_elements and not _LOG.search(name)):
+                return True
+    return False
 
 
 def keeps_values(function: FunctionNode) -> bool:
