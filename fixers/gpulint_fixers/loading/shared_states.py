@@ -20,7 +20,7 @@ from gpulint.workload.kept_samples import keeps_results
 from gpulint.workload.opened_early import opened_early
 from gpulint.workload.remembered_samples import remembered
 from gpulint.workload.sample_effects import changed_for_others, counted_up
-from gpulint.workload.samples_with_gradients import have_gradients
+from gpulint.workload.samples_with_gradients import have_gradients, run_recording_model
 from gpulint.workload.worker_supply import handles, shares_client, shares_engine, shares_handle
 from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
@@ -61,6 +61,8 @@ def shared_state(project: Project, loader: Loader) -> str:
         )
     if have_gradients(project, loader):
         return "the samples are made with `requires_grad=True`, which workers can neither batch nor send"
+    if run_recording_model(project, loader):
+        return "samples are outputs of a model that record gradients, which workers can neither batch nor send"
     if name := changed_for_others(project, loader):
         return f"each sample changes `self.{name}`, which the program reads: workers would change copies of their own"
     if name := remembered(project, loader):

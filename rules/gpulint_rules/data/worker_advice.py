@@ -29,7 +29,7 @@ from gpulint.workload.refreshed_data import changes_within_pass
 from gpulint.workload.restarted_loaders import is_started_anew, serves_one_batch
 from gpulint.workload.sample_effects import steers_itself
 from gpulint.workload.sampler_states import followed_sampler
-from gpulint.workload.samples_with_gradients import have_gradients
+from gpulint.workload.samples_with_gradients import have_gradients, run_recording_model
 from gpulint.workload.sent_parts import (
     INNER,
     SENT,
@@ -114,6 +114,8 @@ def advice(project: Project, loader: Loader) -> str:
         first += f"let the loader pin (`pin_memory=True`) instead of `{name}` (workers cannot), then "
     if have_gradients(project, loader):
         first += "make the samples without `requires_grad=True` (workers cannot batch them), then "
+    elif run_recording_model(project, loader):
+        first += "make the samples under `torch.no_grad()` (workers cannot batch what records gradients), then "
     if cores_per_process(project, loader.module.path) == 1:
         first += "request more cores for each GPU (the job has at most one per process), then "
     shards = most_workers(project, loader)
