@@ -261,6 +261,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("pin_memory=False is written out", TO_LOW, worker_facts.is_unpinned_by_choice, kinds=_PAGEABLE),
     Circumstance("few images of unknown size", TO_LOW, worker_facts.copies_few_images, kinds=_PAGEABLE),
     Circumstance("several passes for each batch", 1, step_lengths.passes_several_times, kinds=_COPIES),
+    Circumstance("many passes for each batch", 1, step_lengths.attacks_each_batch, kinds=_IN_PROCESS),
     Circumstance("its batches are only kept", TO_LOW, loader_facts.feeds_no_model, kinds=_COPIES),
     Circumstance("one pass beside the training", TO_LOW, loader_facts.is_drawn_once, kinds=_OF_LOADER),
     Circumstance("a switch ends the first round", TO_LOW, loader_facts.is_left_at_once, kinds=_OF_LOADER | _IN_STEPS),

@@ -84,14 +84,25 @@ def long_step_of(project: Project, loader: Loader) -> str:
 def passes_several_times(subject: Subject) -> bool:
     """Return whether each batch of a loader goes through several backward passes, in an inner loop over its parts, over
     its time steps or of a function that each step calls."""
-    loader = subject.cost.loader if subject.cost is not None else None
-    if loader is None:
-        return False
-    reads = subject.project.fact(BatchFlow).of_loader(loader.module, loader.node)
-    loops = [read.where for read in reads if isinstance(read.where.node, LOOPS)]
+    loops = _drawing_loops(subject)
     return bool(loops) and all(
         _backward_loops(loop.module, loop.node) or _differentiates_often(subject.project, loop) for loop in loops
     )
+
+
+def attacks_each_batch(subject: Subject) -> bool:
+    """Return whether each step calls a function that takes gradients again and again for each batch of a loader, as an
+    attack on the model does."""
+    loops = _drawing_loops(subject)
+    return bool(loops) and all(_differentiates_often(subject.project, loop) for loop in loops)
+
+
+def _drawing_loops(subject: Subject) -> list[NodeRef]:
+    loader = subject.cost.loader if subject.cost is not None else None
+    if loader is None:
+        return []
+    reads = subject.project.fact(BatchFlow).of_loader(loader.module, loader.node)
+    return [read.where for read in reads if isinstance(read.where.node, LOOPS)]
 
 
 @query

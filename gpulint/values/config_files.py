@@ -342,3 +342,9 @@ def step(node: ast.AST) -> tuple[str, ast.expr | None]:
         case ast.Call(func=ast.Attribute(attr="get_hparam") as base, args=[ast.Constant(value=str(key))]):
             return key, base
     return "", None
+
+
+def key_of(node: ast.AST) -> str:
+    """Return the last name in what an expression reads: ``lr`` of ``cfg["train"].get("lr", 1)``, ``args.lr`` and
+    ``lr``; empty if there is none."""
+    return step(node)[0] or (last_name(node) if isinstance(node, ast.expr) else "")

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from gpulint.query import query, stored
 from gpulint.values.constants import Constants
+from gpulint.values.line_settings import line_settings
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
     from gpulint.project import Project
+    from gpulint.workspace.module_index import ModuleIndex
 
 MAX_FILES = 200
 """Most files that mention a name and are read."""
@@ -24,9 +26,17 @@ def always_overridden(project: Project, name: str, path: Path) -> bool:
     if not name:
         return False
     values = [value for file in mentioning(project, name) for value in in_file(project, file, name)]
+    values += line_settings(project, name)
     if values and all(values):
         return True
-    return any(_assigns(project, other, name) for other in _modules(project, name) if other != path)
+    runs = _runs_files(project, path)
+    return any(_assigns(project, other, name, runs) for other in _modules(project, name) if other != path)
+
+
+def _runs_files(project: Project, path: Path) -> bool:
+    """Return whether a module runs the text of other files in its own namespace (``exec(open(path).read())``)."""
+    module = project.module_at(path)
+    return module is not None and "exec" in module.calls_by_name
 
 
 @query
@@ -48,18 +58,29 @@ def in_file(project: Project, path: Path, name: str) -> list[object]:
 
 
 @stored("modules that set a name to something")
-def _assigns(project: Project, path: Path, name: str) -> bool:
-    """``data.num_workers = 8``"""
+def _assigns(project: Project, path: Path, name: str, runs: bool) -> bool:
+    """``data.num_workers = 8``, and ``num_workers = 8`` in files that a program may run"""
     module = project.module_at(path)
     return module is not None and any(
         isinstance(node, ast.Assign)
         and isinstance(node.value, ast.Constant)
         and bool(node.value.value)
-        and any(
-            isinstance(target, ast.Attribute)
-            and target.attr == name
-            and not (isinstance(target.value, ast.Name) and target.value.id in ("self", "cls"))
-            for target in node.targets
-        )
+        and any(_is_set(target, name) or (runs and _is_global(module, node, name)) for target in node.targets)
         for node in module.syntax.of(ast.Assign)
+    )
+
+
+def _is_set(target: ast.expr, name: str) -> bool:
+    match target:
+        case ast.Attribute(value=ast.Name(id="self" | "cls")):
+            return False
+        case ast.Attribute(attr=attribute):
+            return attribute == name
+    return False
+
+
+def _is_global(module: ModuleIndex, node: ast.Assign, name: str) -> bool:
+    """Return whether a statement at the top of a module sets a variable of that name."""
+    return module.syntax.parents.get(node) is module.syntax.tree and any(
+        isinstance(target, ast.Name) and target.id == name for target in node.targets
     )

@@ -28,6 +28,8 @@ _SWITCH = regex.compile(r"(^|_)(gpu|cuda)$", re.IGNORECASE)
 _PROVIDER = regex.compile(r"^(CUDA|Tensorrt)ExecutionProvider$")
 _CHOOSES = frozenset({"device", "gpu", "use_gpu", "providers", "ctx_id"})
 """Arguments that may say that there is no GPU."""
+_MODEL_OF = ((), (0,))
+"""What a call returns that may be its model: ``model, preprocess = clip.load(name)``."""
 _HELPERS = 2
 """Calls through which it is looked for what computes a sample."""
 _CALLED = ("__call__", "forward")
@@ -50,7 +52,22 @@ def gpu_part(project: Project, loader: Loader) -> str:
                 return keyword.arg
         if any(_computes_on_gpu(project, source.module, argument) for argument in source.node.args):
             return last_name(source.node.func)
+    return _gpu_collate(project, loader)
+
+
+def _gpu_collate(project: Project, loader: Loader) -> str:
+    """Return the function that puts the batches of a loader together if it calls an object that computes on a GPU
+    (``encoder.encode(texts)``); what it only moves there is another matter."""
+    for ref in loader_argument(project, loader, "collate_fn").refs:
+        for made in project.fact(Resolver).points_to(ref.module, ref.node):
+            if isinstance(made.node, ast.FunctionDef) and _runs_placed(project, made):
+                return made.node.name
     return ""
+
+
+@query
+def _runs_placed(project: Project, function: NodeRef) -> bool:
+    return any(isinstance(part, ast.Call) and _is_of_placed(project, function, part) for part in walk(function.node))
 
 
 def _computes_on_gpu(project: Project, module: ModuleIndex, value: ast.expr) -> bool:
@@ -102,29 +119,33 @@ def _moving_calls(project: Project, function: NodeRef, helpers: int) -> Iterator
 def _is_of_placed(project: Project, function: NodeRef, call: ast.Call) -> bool:
     """Return whether a call runs an object from outside the function that computes on a GPU, or a method of it:
     ``self.reader.readtext(image)`` after ``self.reader = easyocr.Reader(["en"])``, ``segmenter(image)``."""
-    kept = [call.func] if _is_outside(function, call.func) else []
-    if isinstance(call.func, ast.Attribute) and _is_outside(function, call.func.value):
+    kept = [call.func] if _is_outside(project, function, call.func) else []
+    if isinstance(call.func, ast.Attribute) and _is_outside(project, function, call.func.value):
         kept.append(call.func.value)
     return any(
-        isinstance(ref.node, ast.Call) and not ref.path and _is_of_gpu(project, ref.module, ref.node)
+        isinstance(ref.node, ast.Call) and ref.path in _MODEL_OF and _is_of_gpu(project, ref.module, ref.node)
         for value in kept
         for ref in project.fact(Resolver).points_to(function.module, value)
     )
 
 
-def _is_outside(function: NodeRef, value: ast.expr) -> bool:
+def _is_outside(project: Project, function: NodeRef, value: ast.expr) -> bool:
     """Return whether a value is an attribute of the object, or a variable that the function does not set."""
     match value:
         case ast.Attribute(value=ast.Name(id="self")):
             return True
         case ast.Name(id=name):
-            return not any(
-                getattr(part, "arg", None) == name
-                if isinstance(part, ast.arg)
-                else isinstance(part, ast.Name) and part.id == name and isinstance(part.ctx, ast.Store)
-                for part in walk(function.node)
-            )
+            return name not in _own_names(project, function)
     return False
+
+
+@query
+def _own_names(_project: Project, function: NodeRef) -> frozenset[str]:
+    """Return the parameters and variables of a function."""
+    parts = list(walk(function.node))
+    return frozenset(part.arg for part in parts if isinstance(part, ast.arg)) | {
+        part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
+    }
 
 
 def _is_name(value: ast.expr) -> bool:
@@ -149,7 +170,15 @@ def _is_of_gpu(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     if places_on_gpu(project, module, call) or _names_gpu(call):
         return True
     names = project.fact(Resolver).call_names(module, call)
-    return matches(handles(project, "gpu"), names) and not any(keyword.arg in _CHOOSES for keyword in call.keywords)
+    return matches(handles(project, "gpu"), names) and not _chooses_device(call)
+
+
+def _chooses_device(call: ast.Call) -> bool:
+    """``Reader(languages, gpu=use_gpu)``, ``clip.load(name, device)``"""
+    return any(keyword.arg in _CHOOSES for keyword in call.keywords) or any(
+        value.value == "cpu" if isinstance(value, ast.Constant) else _DEVICE.search(last_name(value)) is not None
+        for value in call.args
+    )
 
 
 def _names_gpu(call: ast.Call) -> bool:
@@ -161,12 +190,25 @@ def _names_gpu(call: ast.Call) -> bool:
             return True
         if value is True and _SWITCH.search(name):
             return True
+        if isinstance(keyword.value, ast.Dict) and _has_gpu(keyword.value):
+            return True
         if name == "providers" and any(
             _PROVIDER.search(str(getattr(part, "value", ""))) for part in walk(keyword.value)
         ):
             return True
     given = [*call.args, *(keyword.value for keyword in call.keywords)]
     return any(isinstance(value, ast.Call) and last_name(value.func) == "gpu" for value in given)
+
+
+def _has_gpu(options: ast.Dict) -> bool:
+    """``{"device": "cuda"}``"""
+    return any(
+        isinstance(key, ast.Constant)
+        and key.value == "device"
+        and isinstance(value, ast.Constant)
+        and _DEVICE.search(str(value.value)) is not None
+        for key, value in zip(options.keys, options.values, strict=True)
+    )
 
 
 def moving_calls(project: Project, function: NodeRef) -> list[ast.Call]:

@@ -81,3 +81,31 @@ def test_waits_between_the_steps_of_two_batches_are_not_of_each_step(tmp_path: P
     found = [one.finding.message for one in results if one.finding.rule.code == "GPU305"]
     assert len(found) == 1
     assert "loss.item()" in found[0]
+
+
+ATTACK = """\
+def attack(model, images):
+    delta = torch.zeros_like(images, requires_grad=True)
+    {around}
+        loss = model(images + delta).square().mean()
+        delta = delta + torch.autograd.grad(loss, [delta])[0].sign()
+    return images + delta.detach()
+
+model = Net().cuda()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+for epoch in range(90):
+    for images in loader:
+        loss = model(attack(model, images.cuda())).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("around", "level"), [("for again in range(40):", "medium"), ("for again in range(1):", "high")]
+)
+def test_loading_costs_less_beside_an_attack_on_each_batch(tmp_path: Path, around: str, level: str) -> None:
+    (found,) = impacts(tmp_path, {"net.py": "", "train.py": HEAD + IMAGES + ATTACK.format(around=around)})["GPU303"]
+    assert found.level.name.lower() == level
+    assert found.basis.endswith(", many passes for each batch") == (level == "medium")

@@ -839,6 +839,53 @@ def test_samples_that_record_gradients_come_before_workers(tmp_path: Path) -> No
     assert advice.startswith("make the samples without `requires_grad=True` (workers cannot batch them), then set ")
 
 
+BEFORE_WORKERS = """\
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+from torchvision import io, models
+
+
+class Birds(Dataset):
+    def __init__(self, paths):
+        self.paths = paths
+        self.part = {made}
+
+    def __len__(self):
+        return len(self.paths)
+
+    def __getitem__(self, index):
+        image = io.read_image(self.paths[index])
+        return image, {used}
+
+
+loader = DataLoader(Birds(paths), batch_size=64{more})
+model = Net().cuda()
+for epoch in range(90):
+    for images, parts in loader:
+        (model(images.cuda()) - parts.cuda()).mean().backward()
+        optimizer.step()
+"""
+NO_GRADIENTS = "make the samples under `torch.no_grad()` (workers cannot batch what records gradients), then set "
+SEEDS = "seed `self.part` in each worker (`worker_init_fn`; all would draw the same numbers), then set "
+
+
+@pytest.mark.parametrize(
+    ("made", "used", "more", "advice"),
+    [
+        ("models.resnet18(weights='DEFAULT')", "self.part(image[None])[0]", "", NO_GRADIENTS),
+        ("models.resnet18(weights='DEFAULT')", "self.part(image[None])[0].detach()", "", "set `num_workers=` of `loader`"),
+        ("np.random.RandomState(0)", "self.part.rand()", "", SEEDS),
+        ("torch.Generator()", "torch.randperm(9, generator=self.part)", "", SEEDS),
+        ("np.random.RandomState(0)", "self.part.rand()", ", worker_init_fn=seed", "set `num_workers=` of `loader`"),
+        ("np.random.RandomState(0)", "np.random.rand()", "", "set `num_workers=` of `loader`"),
+    ],
+)  # fmt: skip
+def test_what_samples_need_comes_before_workers(tmp_path: Path, made: str, used: str, more: str, advice: str) -> None:
+    (finding,) = found_in(tmp_path, "GPU303", BEFORE_WORKERS.format(made=made, used=used, more=more))
+    assert finding.help.startswith(advice)
+
+
 TENSORFLOW = """\
 import tensorflow as tf
 

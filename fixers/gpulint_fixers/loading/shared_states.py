@@ -18,9 +18,10 @@ from gpulint.workload.given_up import is_given_up
 from gpulint.workload.gpu_samples import kept_attributes, reached
 from gpulint.workload.kept_samples import keeps_results
 from gpulint.workload.opened_early import opened_early
+from gpulint.workload.own_random_states import random_states
 from gpulint.workload.remembered_samples import remembered
 from gpulint.workload.sample_effects import changed_for_others, counted_up
-from gpulint.workload.samples_with_gradients import have_gradients
+from gpulint.workload.samples_with_gradients import have_gradients, run_recording_model
 from gpulint.workload.worker_supply import handles, shares_client, shares_engine, shares_handle
 from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
@@ -29,8 +30,6 @@ _CLIENT = regex.compile(
     re.IGNORECASE,
 )
 """Names of clients that callers pass."""
-_OWN_RANDOM = frozenset({"random.Random", "numpy.random.RandomState", "numpy.random.default_rng", "torch.Generator"})
-"""Random states that an object may have of its own; PyTorch seeds only the global ones of each worker."""
 _OF_CONTAINERS = frozenset("append copy count extend get index items keys pop update values".split())
 """Methods of lists and dictionaries, which are no clients."""
 _SHARED = "a client of the parent process, whose connections"
@@ -61,6 +60,8 @@ def shared_state(project: Project, loader: Loader) -> str:
         )
     if have_gradients(project, loader):
         return "the samples are made with `requires_grad=True`, which workers can neither batch nor send"
+    if run_recording_model(project, loader):
+        return "samples are outputs of a model that record gradients, which workers can neither batch nor send"
     if name := changed_for_others(project, loader):
         return f"each sample changes `self.{name}`, which the program reads: workers would change copies of their own"
     if name := remembered(project, loader):
@@ -90,7 +91,7 @@ def _of_class(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> str
     if (get := methods.get("__getitem__")) is None:
         return ""
     opened = {name: what for name, what in _opened(project, module, owner) if not is_given_up(owner, name)}
-    states = _random_states(project, module, owner)
+    states = random_states(project, module, owner)
     for method in reached(methods, get):
         for part in walk(method):
             match part:
@@ -113,16 +114,6 @@ def _of_class(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> str
 
 def _verb(held: str) -> str:
     return "lack" if "threads" in held else "share"
-
-
-def _random_states(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> set[str]:
-    """The attributes that are made as random states of the object."""
-    resolver = project.fact(Resolver)
-    return {
-        name
-        for name, made in kept_attributes(owner)
-        if isinstance(made, ast.Call) and resolver.call_names(module, made) & _OWN_RANDOM
-    }
 
 
 def _opened(

@@ -64,6 +64,7 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.training.undrawn_loaders import UndrawnLoaders
 from gpulint.values.arguments import Arguments
+from gpulint.values.config_files import key_of
 from gpulint.values.configured import always_overridden
 from gpulint.values.constants import Constants
 from gpulint.values.replaced_settings import is_default
@@ -74,6 +75,7 @@ from gpulint.workload.dataset_work import works_per_sample
 from gpulint.workload.default_tensors import defaults_to_gpu
 from gpulint.workload.gpu_samples import gpu_part
 from gpulint.workload.sample_counts import is_written_out
+from gpulint.workload.samples_with_gradients import are_learnt
 from gpulint.workload.stream_sets import divides_its_stream
 from gpulint.workload.trainer_workers import moves_batches, trainers_without_workers
 from gpulint.workload.worker_supply import loads_in_process
@@ -143,8 +145,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             continue
         values = [value for values in known for value in values.values]
         default = [value for value in values if is_default(project, value)]
-        named = [(last_name(ref.node), ref.module.path) for ref in argument.refs if isinstance(ref.node, ast.expr)]
-        if any(always_overridden(project, *one) for one in named):
+        if any(always_overridden(project, key_of(ref.node), ref.module.path) for ref in argument.refs):
             continue
         name = loader.variable
         yield RULE.finding(
@@ -306,15 +307,15 @@ def _is_made_anew(project: Project, loader: Loader) -> bool:
 
 
 def _needs_one_process(project: Project, loader: Loader) -> bool:
-    """Return whether the loader reads a stream, holds its data on the GPU, samples there itself, or
-    computes samples there, as all tensors may be made there by default."""
+    """Return whether the loader reads a stream, holds its data on the GPU, samples there itself, makes samples of what
+    is trained, or computes samples there, as all tensors may be made there by default."""
     if any(keyword.arg in ("device", "use_uva") for keyword in loader.node.keywords):
         return True
     if (divides := divides_its_stream(project, loader)) is not None:
         return not divides or only_predicts(loader)
     if project.fact(HostToDevice).yields_gpu_tensors(loader) or gpu_part(project, loader):
         return True
-    return defaults_to_gpu(project, loader.module, False)
+    return are_learnt(project, loader) or defaults_to_gpu(project, loader.module, False)
 
 
 RULE = Rule(

@@ -24,12 +24,13 @@ from gpulint.workload.gpu_samples import pinning_part
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.main_guards import fails_outside_guard, would_run_again
 from gpulint.workload.opened_early import opened_early
+from gpulint.workload.own_random_states import drawn_state
 from gpulint.workload.persistent_workers import against_persistence
 from gpulint.workload.refreshed_data import changes_within_pass
 from gpulint.workload.restarted_loaders import is_started_anew, serves_one_batch
 from gpulint.workload.sample_effects import steers_itself
 from gpulint.workload.sampler_states import followed_sampler
-from gpulint.workload.samples_with_gradients import have_gradients
+from gpulint.workload.samples_with_gradients import have_gradients, run_recording_model
 from gpulint.workload.sent_parts import (
     INNER,
     SENT,
@@ -114,6 +115,10 @@ def advice(project: Project, loader: Loader) -> str:
         first += f"let the loader pin (`pin_memory=True`) instead of `{name}` (workers cannot), then "
     if have_gradients(project, loader):
         first += "make the samples without `requires_grad=True` (workers cannot batch them), then "
+    elif run_recording_model(project, loader):
+        first += "make the samples under `torch.no_grad()` (workers cannot batch what records gradients), then "
+    if name := drawn_state(project, loader):
+        first += f"seed `self.{name}` in each worker (`worker_init_fn`; all would draw the same numbers), then "
     if cores_per_process(project, loader.module.path) == 1:
         first += "request more cores for each GPU (the job has at most one per process), then "
     shards = most_workers(project, loader)
