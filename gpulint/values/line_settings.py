@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,4 +48,4 @@ def _files(project: Project) -> tuple[Path, ...]:
     folders = sorted(known | {path for path in inner if "." not in path.name})
     found = (folder / name for folder in folders for name in sorted(project.entries(folder)))
     files = (path for path in found if path.suffix in _SUFFIXES and project.is_file(path) and not project.is_test(path))
-    return tuple(files)[:_MAX_FILES]
+    return tuple(islice(files, _MAX_FILES))
