@@ -36,7 +36,6 @@ from gpulint.values.periodic_tests import interval, is_periodic
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, BindingKind, ModuleIndex, last_name, source_text
 
 if TYPE_CHECKING:
-
     from gpulint.project import Project
 
 _PROCESSES = regex.compile(
@@ -171,11 +170,6 @@ class Guards:
     def _fails_by_default(
         self, module: ModuleIndex, part: ast.expr, wanted: bool, several: bool, depth: int = 0
     ) -> bool:
-        if isinstance(part, ast.BoolOp) and depth < MAX_NAMES:  # any of its values would do
-            return all(
-                any(self._fails_by_default(module, one, asked, several, depth + 1) for one, asked in each)
-                for each in ([*parts_of(value, wanted)] for value in part.values)
-            )
         if fails_by_default(self._project, module, part, wanted):
             return True
         is_open = not isinstance(part, ast.Compare) or (not several and _OF_GPUS.search(ast.unparse(part.left)))
@@ -188,7 +182,9 @@ class Guards:
             constants = list(known.constants if known.complete else yacs_defaults.defaults(self._project, part))
             if constants and all(bool(value) is not wanted for value in constants):
                 return True
-        ways = ways_to_be_set(module, part, wanted) if depth < MAX_NAMES else []
+        any_of = part.values if isinstance(part, ast.BoolOp) else []
+        found = [[*parts_of(one, wanted)] for one in any_of] or ways_to_be_set(module, part, wanted)
+        ways = found if depth < MAX_NAMES else []
         return bool(ways) and all(
             any(self._fails_by_default(module, one, asked, several, depth + 1) for one, asked in way) for way in ways
         )
