@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from gpulint.assessment.choice_tables import is_other_entry
+from gpulint.assessment.documented_choices import is_documented
 from gpulint.query import query
 from gpulint.semantic.callers import is_on_each_way
 from gpulint.semantic.path_conditions import conditions, parts_of
@@ -33,10 +35,22 @@ def is_other_choice(project: Project, module: ModuleIndex, node: ast.AST, depth:
 
 
 def _is_other(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
-    return _is_entry(module, node) or any(
-        _excludes_default(project, module, test) if holds else _is_default(project, module, test)
-        for test, holds in conditions(module, node)
+    if _is_entry(module, node) or is_other_entry(project, module, node):
+        return True
+    tests = [*conditions(module, node)]
+    is_told = any(holds and is_documented(project, _named(test)) for test, holds in tests)
+    return any(
+        _excludes_default(project, module, test) if holds else not is_told and _is_default(project, module, test)
+        for test, holds in tests
     )
+
+
+def _named(test: ast.expr) -> tuple[object, ...]:
+    """The text that a test asks for: ``name == "birds"``."""
+    match test:
+        case ast.Compare(ops=[ast.Eq()], comparators=[ast.Constant(value=str(wanted))]):
+            return (wanted,)
+    return ()
 
 
 def is_known_other(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
@@ -150,6 +164,9 @@ def _excludes_default(project: Project, module: ModuleIndex, test: ast.expr, kno
     match test:
         case ast.BoolOp(op=ast.And(), values=values):
             return any(_excludes_default(project, module, value, known) for value in values)
+        case ast.BoolOp(op=ast.Or(), values=values):
+            fails = project.fact(Guards).is_false_by_default
+            return all(_excludes_default(project, module, one, True) or fails(module, one) for one in values)
         case ast.Compare(left=left, ops=[ast.Eq()], comparators=[ast.Constant(value=str(wanted))]):
             choices: tuple[object, ...] = (wanted,)
         case ast.Compare(left=left, ops=[ast.In()], comparators=[ast.List() | ast.Tuple() | ast.Set() as among]):
@@ -162,7 +179,8 @@ def _excludes_default(project: Project, module: ModuleIndex, test: ast.expr, kno
         left = left.func.value
     chosen = [value for value in project.fact(Constants).of(module, left).constants if isinstance(value, str)]
     if chosen:
-        return not any(value in choices or value.lower() in choices for value in chosen)
+        is_chosen = any(value in choices or value.lower() in choices for value in chosen)
+        return not is_chosen and not is_documented(project, choices)
     return not known and _is_in_chain(module, test)
 
 

@@ -67,6 +67,15 @@ def imports_anything(module: ModuleIndex) -> bool:
 
 
 @query
+def imports_part_of(module: ModuleIndex, packages: frozenset[str]) -> bool:
+    """Return whether a module imports one of some packages by a chosen name (``import_module(f"tasks.{x}")``)."""
+    calls = (call for name in _IMPORTS for call in module.calls_by_name.get(name, ()))
+    named = (call.args[0] for call in calls if call.args and not isinstance(call.args[0], ast.Constant))
+    texts = (part.value for name in named for part in walk(name) if isinstance(part, ast.Constant))
+    return any(not packages.isdisjoint(text.split(".")) for text in texts if isinstance(text, str))
+
+
+@query
 def _looks_up(module: ModuleIndex, package: str) -> bool:
     """Return whether a module finds names at run time: its own, or those of a package."""
     called = (call for call in module.calls if isinstance(call.func, ast.Name) and call.func.id in _LOOKS_UP)

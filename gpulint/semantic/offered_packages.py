@@ -41,6 +41,14 @@ def is_offered(project: Project, path: Path) -> bool:
     return path not in _used_by_programs(project) or any(project.finds(build, _PUBLISHED) for build in builds)
 
 
+def is_command(project: Project, path: Path, names: frozenset[str], function: str) -> bool:
+    """Return whether a build file makes a command of a function of a module with one of some names
+    (``photo-train = "photo.train:main"``)."""
+    homes = "|".join(re.escape(name) for name in sorted(names))
+    entry = re.compile(rf"\b(?:{homes})\s*:\s*{re.escape(function)}\b".encode())
+    return any(project.finds(build, entry) for build in _builds(project, path.parent))
+
+
 def _builds(project: Project, folder: Path) -> list[Path]:
     parents = (folder, *folder.parents[:MAX_FOLDERS])
     return [parent / name for parent in parents for name in _BUILDS if project.exists(parent / name)]

@@ -21,7 +21,7 @@ def is_overridden(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
     return (
         isinstance(function, FUNCTIONS)
         and owner is not None
-        and not function.name.startswith("__")
+        and (not function.name.startswith("__") or (function.name == "__init__" and not owner.decorator_list))
         and _is_replaced(project, module, owner, function)
     )
 
@@ -69,6 +69,9 @@ def _is_of_base(part: ast.AST, name: str) -> bool:
 def _only_derives(module: ModuleIndex, name: str) -> bool:
     """Return whether a module makes nothing of a class: it derives from it or asks whether something is one of it."""
     if name in module.strings:
+        return False
+    aliases = (alias for part in module.syntax.of(ast.ImportFrom) for alias in part.names)
+    if any(alias.name == name and alias.asname not in (None, name) for alias in aliases):
         return False
     uses = [use for use in module.uses.get(name, ()) if isinstance(use.ctx, ast.Load)]
     named = [part for part in module.syntax.of(ast.Attribute) if part.attr == name]

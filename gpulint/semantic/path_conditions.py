@@ -331,3 +331,13 @@ def contexts_of(up: ast.AST) -> list[ast.expr]:
     if isinstance(up, ast.With | ast.AsyncWith):
         return [item.context_expr for item in up.items]
     return up.decorator_list if isinstance(up, (*FUNCTIONS, ast.ClassDef)) else []
+
+
+def spellings(module: ModuleIndex, test: ast.expr) -> Iterator[str]:
+    """Yield the text of a test, and of what its name is set to once (``tracing = sys.gettrace()``)."""
+    yield source_text(module, spelt(module, test))
+    bound = module.scope(test).lookup(test.id) if isinstance(test, ast.Name) else ()
+    if len(bound) == 1 and not bound[0].path:
+        match bound[0].value:
+            case ast.Attribute() | ast.Compare() | ast.Call(args=[], keywords=[]) as value:
+                yield source_text(module, value)

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import ast
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import PythonDocument, walk
 from gpulint.query import query
 from gpulint.semantic.called_by_libraries import derives_from_own
 from gpulint.semantic.importing_modules import files_with_missing_imports, importing_files, known_as, named
-from gpulint.semantic.lookups_by_name import imports_anything, is_looked_into
+from gpulint.semantic.lookups_by_name import imports_anything, imports_part_of, is_looked_into
 from gpulint.semantic.named_methods import family, may_mean
-from gpulint.semantic.offered_packages import is_distributed, is_offered
+from gpulint.semantic.offered_packages import is_command, is_distributed, is_offered
+from gpulint.semantic.path_conditions import is_unreachable
 from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex, last_name
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from gpulint.project import Project
 
 MAX_OWNERS = 3
@@ -154,6 +154,8 @@ def _is_used(project: Project, module: ModuleIndex, owner: ast.ClassDef | Functi
         bindings, user = module.scope(node).lookup(name), _owner(module, node)
         if bindings and not any(binding.node is owner for binding in bindings):
             continue  # a variable of the same name
+        if is_unreachable(module, node):
+            continue
         if user is None or (user is not owner and _is_used(project, module, user, depth - 1)):
             return True
     for find in (importing_files, files_with_missing_imports):
@@ -179,6 +181,7 @@ def _is_used_in(project: Project, home: Path, path: Path, name: str, depth: int)
     if any(alias.asname not in (None, name) for alias in aliases) or (aliases and _is_offered(project, path)):
         return True
     nodes = (*module.named.get(name, ()), *(node for node in module.syntax.of(ast.Attribute) if node.attr == name))
+    nodes = tuple(node for node in nodes if not is_unreachable(module, node))
     users = [_owner(module, node) for node in nodes if _may_be_imported(project, home, module, node)]
     if users and not project.python_files_with(b"__main__"):
         return True
@@ -232,7 +235,13 @@ def _is_told(project: Project, module: ModuleIndex, owner: ast.ClassDef | Functi
     unless names are looked up there."""
     name, word = owner.name, word_of(owner.name)
     paths = project.word_index.mentioning(word)
+    packages = frozenset(Path(project.place(module.path)).parts[:-1])
+    users = (project.module_at(path) for path in paths if path != module.path)
+    if any(user is not None and name in _attributes(user) and imports_part_of(user, packages) for user in users):
+        return True
     names = known_as(project, module.path, name)
+    if is_command(project, module.path, names, name):
+        return True
     looked_into = is_looked_into(project, module.path, names | {module.path.parent.name})
     if isinstance(owner, ast.ClassDef) or looked_into:
         texts = (project.module_at(path) for path in paths if not cannot_run(project, path))
@@ -249,6 +258,11 @@ def _is_told(project: Project, module: ModuleIndex, owner: ast.ClassDef | Functi
     return any(_means(project, path, name, pattern.decode()) for path in paths) or (
         project.is_in_other_files(word) and project.is_like_in_other_files(pattern)
     )
+
+
+@query
+def _attributes(module: ModuleIndex) -> frozenset[str]:
+    return frozenset(node.attr for node in module.syntax.of(ast.Attribute))
 
 
 def _means(project: Project, path: Path, name: str, pattern: str) -> bool:

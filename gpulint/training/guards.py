@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.query import cyclic
-from gpulint.semantic.path_conditions import conditions, contexts_of, is_failure, nested_exits, parts_of, spelt
+from gpulint.semantic.path_conditions import (
+    conditions,
+    contexts_of,
+    is_failure,
+    nested_exits,
+    parts_of,
+    spellings,
+    spelt,
+)
 from gpulint.semantic.points_to import Resolver
 from gpulint.training import workflow_steps
 from gpulint.training.cuda_tests import excludes_cuda
@@ -28,8 +36,6 @@ from gpulint.values.periodic_tests import interval, is_periodic
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, BindingKind, ModuleIndex, last_name, source_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from gpulint.project import Project
 
 _PROCESSES = regex.compile(
@@ -113,7 +119,7 @@ class Guards:
             match test:
                 case ast.Compare(ops=[ast.Is()], comparators=[ast.Constant(value=None)]):  # no tracer, no profiler
                     holds = not holds
-            if holds and any(_DEBUG.search(text) or "__debug__" in text for text in _spellings(module, test)):
+            if holds and any(_DEBUG.search(text) or "__debug__" in text for text in spellings(module, test)):
                 return True
         function = module.function(node)
         return function is not None and bool(_DEBUGS.search(function.name)) and self._is_asked_for(module, node)
@@ -157,6 +163,10 @@ class Guards:
             for part, wanted in chain(parts_of(test, holds), parts_of(spelt(module, test), holds))
         )
 
+    def is_false_by_default(self, module: ModuleIndex, test: ast.expr) -> bool:
+        """Return whether a test, or a part of it without which it does not hold, is false by default."""
+        return any(self._fails_by_default(module, part, wanted, False) for part, wanted in parts_of(test, True))
+
     def _fails_by_default(
         self, module: ModuleIndex, part: ast.expr, wanted: bool, several: bool, depth: int = 0
     ) -> bool:
@@ -172,7 +182,9 @@ class Guards:
             constants = list(known.constants if known.complete else yacs_defaults.defaults(self._project, part))
             if constants and all(bool(value) is not wanted for value in constants):
                 return True
-        ways = ways_to_be_set(module, part, wanted) if depth < MAX_NAMES else []
+        any_of = part.values if isinstance(part, ast.BoolOp) else []
+        found = [[*parts_of(one, wanted)] for one in any_of] or ways_to_be_set(module, part, wanted)
+        ways = found if depth < MAX_NAMES else []
         return bool(ways) and all(
             any(self._fails_by_default(module, one, asked, several, depth + 1) for one, asked in way) for way in ways
         )
@@ -336,13 +348,3 @@ def is_error(module: ModuleIndex, test: ast.expr, holds: bool) -> bool:
                 return True
             return holds and bool(_ERROR.search(name))
     return False
-
-
-def _spellings(module: ModuleIndex, test: ast.expr) -> Iterator[str]:
-    """Yield the text of a test, and of what its name is set to once (``tracing = sys.gettrace()``)."""
-    yield source_text(module, spelt(module, test))
-    bound = module.scope(test).lookup(test.id) if isinstance(test, ast.Name) else ()
-    if len(bound) == 1 and not bound[0].path:
-        match bound[0].value:
-            case ast.Attribute() | ast.Compare() | ast.Call(args=[], keywords=[]) as value:
-                yield source_text(module, value)

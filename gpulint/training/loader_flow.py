@@ -123,7 +123,7 @@ class LoaderFlow:
         func = call.func
         if isinstance(func, ast.Attribute) and func.attr == "__init__":
             owner = module.class_of(call)
-            if owner is None:
+            if owner is None or self._has_own_base(module, owner):
                 return None
             names = self._project.fact(Resolver).base_names(module, owner) & self._classes.rows.keys()
         else:
@@ -139,6 +139,13 @@ class LoaderFlow:
             if last == "prepare_dataloader" and isinstance(func, ast.Attribute) and last_name(func.value) in _BOOSTERS:
                 names = frozenset({TORCH_LOADER})
         return self._made(NodeRef(module, call), min(names)) if names else None
+
+    def _has_own_base(self, module: ModuleIndex, owner: ast.ClassDef) -> bool:
+        """Return whether ``super().__init__`` of a class is a constructor of the tree with parameters of its own."""
+        for _, base in self._project.fact(Resolver).mro(module, owner)[1:]:
+            if any(isinstance(part, FUNCTIONS) and part.name == "__init__" for part in base.body):
+                return not _forwards(base)
+        return False
 
     def _made(self, call: NodeRef, name: str) -> Loader:
         return Loader(call, name, self._classes.rows.get(name))

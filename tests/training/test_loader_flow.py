@@ -89,3 +89,21 @@ def test_a_mode_that_is_set_anew_chooses_nothing(tree: MakeTree) -> None:
     )
     module = made.module()
     assert len(made.project.fact(LoaderFlow).loaders_of(module, module.top.bindings["loader"][0].value)) == 2
+
+
+@pytest.mark.parametrize(
+    ("constructor", "found"),
+    [
+        ("def __init__(self, data, size, workers=8): super().__init__(data, size, num_workers=workers)", ["workers"]),
+        ("def __init__(self, data, *args, **kwargs): super().__init__(data, *args, **kwargs)", ["args", "size"]),
+        ("name = 'own'", ["size"]),
+    ],
+)
+def test_a_constructor_of_the_tree_is_no_loader_class(tree: MakeTree, constructor: str, found: list[str]) -> None:
+    made = tree(
+        TORCH + f"class Own(DataLoader):\n    {constructor}\n"
+        "class Photos(Own):\n    def __init__(self, size, workers=8): super().__init__(load(), size)\n"
+    )
+    calls = [ast.unparse(loader.node) for loader in made.project.fact(LoaderFlow).in_module(made.module())]
+    assert len(calls) == len(found)
+    assert all(word in call for word, call in zip(found, calls, strict=True))
