@@ -139,7 +139,8 @@ def _bounds(row: dict[str, Any]) -> str:
     """The bounds of a kind that has its own."""
     parts = [f"{name} from {row[key] * 100:g}%" for name in ("medium", "high") if (key := f"{name}_share") in row]
     if "medium_gpu_seconds" in row:
-        parts.append(f"medium from {row['medium_gpu_seconds']} GPU-seconds")
+        seconds = f" and {row['medium_seconds']} s" if "medium_seconds" in row else ""
+        parts.append(f"medium from {row['medium_gpu_seconds']} GPU-seconds{seconds}")
     return f"; {', '.join(parts)}" if parts else ""
 
 

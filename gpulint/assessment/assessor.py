@@ -54,7 +54,7 @@ def assess(finding: Finding, project: Project) -> Impact:
     subject = Subject(finding, project, cost)
     parts: list[str] = []
     in_process = cost is not None and cost.kind == _IN_PROCESS
-    named = frozenset((place.path, place.span) for place in finding.related)
+    named = frozenset([(finding.path, finding.span), *((place.path, place.span) for place in finding.related)])
     gpus = None if subject.tries_itself else most_gpus(project, subject.path, in_process, named)
     if cost is None:
         level, often, loss = _BY_SEVERITY[finding.severity], None, Loss(None, None)
@@ -202,6 +202,8 @@ def _short_job(subject: Subject, cost: Cost, often: Frequency, gpus: int | None)
 def _level(loss: Loss, often: Frequency, gpus: int | None, row: Kind, long: bool) -> Level:
     """The level of the loss that is expected, in ``long`` steps or those of usual length."""
     if often.per == "run" and loss.seconds is not None:
+        if middle(loss.seconds) < row.medium_seconds:
+            return Level.LOW
         lost = middle(loss.seconds) * (gpus or figure("assumed", "gpus"))
         least = row.medium_gpu_seconds or figure("levels", "medium_gpu_seconds")
         return _graded(lost, least, figure("levels", "high_gpu_seconds"))

@@ -22,6 +22,7 @@ from gpulint.assessment import (
     idle_reasons,
     input_limits,
     job_facts,
+    kept_folders,
     left_out,
     library_parts,
     linear_probes,
@@ -191,6 +192,9 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("a script that says nothing of GPUs", TO_LOW, job_facts.is_without_gpus, kinds=_INSTALL),
     Circumstance("an environment on the node's disk", 1, job_facts.makes_environment_on_node, kinds=_INSTALL),
     Circumstance(
+        "only what a kept folder lacks", TO_LOW, kept_folders.copies_what_is_missing, kinds=frozenset({"data-copy"})
+    ),
+    Circumstance(
         "shows DataParallel, by its name", TO_LOW, file_facts.is_named_for_data_parallel, kinds=_DATA_PARALLEL
     ),
     Circumstance(
@@ -200,7 +204,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("all commands name another", TO_LOW, shell_defaults.is_replaced, kinds=_DOWNLOAD),
     Circumstance("the job keeps a cache", TO_LOW, job_facts.keeps_cache, kinds=frozenset({"download"})),
     Circumstance("packages from a folder that is kept", 1, job_facts.keeps_packages, kinds=_INSTALL),
-    Circumstance("an environment that is kept", 1, job_facts.keeps_environment, kinds=_INSTALL),
+    Circumstance("an environment that is kept", TO_LOW, job_facts.keeps_environment, kinds=_INSTALL),
     Circumstance("sets an environment up, by its name", TO_LOW, job_facts.sets_up_by_name, kinds=_MACHINE),
     Circumstance("memory may not hold more", 1, file_facts.is_sized_for_memory, kinds=frozenset({"small-batch"})),
     Circumstance("a part of the checkpoint above", TO_LOW, repeats.completes_checkpoint, kinds=_ON_DISK),

@@ -30,6 +30,8 @@ class Kind:
     """The least share of the GPU time that makes it high, if it is not that of all kinds."""
     medium_gpu_seconds: float = 0.0
     """The least GPU-seconds in each run that make it medium, if they are not those of all kinds."""
+    medium_seconds: float = 0.0
+    """The least seconds in each run that make it medium, however many GPUs wait."""
     in_training: bool = False
     """It matters in training alone."""
     divides: bool = False

@@ -6,6 +6,7 @@ import re
 
 from gpulint import regex
 from gpulint.assessment.constants import figure, table
+from gpulint.counting import counted
 from gpulint.impact import Range
 
 _NAME = regex.compile(r"[A-Za-z][\w.-]*")
@@ -37,16 +38,32 @@ def install_seconds(items: tuple[str, ...]) -> tuple[Range, str]:
     for item in items:
         if _FILE.search(item):
             found = figure("install", "file")
-        elif item in (".", "..") or item.startswith((".", "/", "git+", "$")):
+        elif _is_project(item):
             found = figure("install", "project")
         else:
             match = _NAME.match(item)
             name = match[0].lower().replace("_", "-") if match is not None else ""
             found = known.get(name, figure("install", "small" if name in figure("install", "light") else "each"))
         low, high = low + found[0], high + found[1]
+    return (low, high), _in_words(items)
+
+
+def _is_project(item: str) -> bool:
+    """Return whether an item is a folder or repository, and not a package by its name."""
+    return item.startswith((".", "/", "git+", "$"))
+
+
+def _in_words(items: tuple[str, ...]) -> str:
+    """``2 packages and a file of requirements``"""
     files = sum(1 for item in items if _FILE.search(item))
-    count = "1 package" if len(items) == 1 else f"{len(items)} packages"
-    return (low, high), "a file of requirements" if files and files == len(items) else count
+    projects = sum(1 for item in items if _is_project(item) and not _FILE.search(item))
+    packages = len(items) - files - projects
+    parts = [counted(packages, "package")] if packages else []
+    if files:
+        parts.append("a file of requirements" if files == 1 else f"{files} files of requirements")
+    if projects:
+        parts.append("a project" if projects == 1 else f"{projects} projects")
+    return " and ".join(parts)
 
 
 def download_seconds(items: tuple[str, ...]) -> tuple[Range, str] | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.assessment.jobs import MANY_GPUS
+from gpulint.assessment.kept_folders import ACTIVATED, SCRATCH, SHARED, in_claimed, own_jobs, with_command
 from gpulint.assessment.shell_defaults import MAX_BYTES, texts
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.finding import Severity
@@ -44,8 +45,6 @@ _HARDWARE = regex.compile(
 )
 """Words of scripts for nodes with GPUs, also of queues that have their name."""
 _SESSIONS = frozenset({"jupyter", "jupyter-lab", "jupyter-notebook", "code-server", "marimo"})
-_SHARED = regex.compile(r"^[\"']?\$\{?(SCRATCH|WORK|WORKDIR|PROJECT|DATA|STORE|GROUP_HOME|PSCRATCH)\w*\b")
-"""Variables of clusters that name a folder which all nodes see and later jobs find."""
 _INSTALLER = regex.compile(r"\b(?:pip3?|uv|poetry|pdm|pipenv|pixi)\b")
 _AGAIN = regex.compile(r"git\+|--upgrade\b|(?<!\S)-U\b|--force-reinstall|--ignore-installed|--target\b")
 """What makes an installer do its work again."""
@@ -57,8 +56,6 @@ _SET_UP = regex.compile(
 )
 _ON_NODE = regex.compile(r"\b(?:virtualenv|venv)\b[^\n#]{0,300}\$\{?SLURM_TMPDIR\b")
 _LAYS_OUT = regex.compile(r"\b(?:cp|rsync|tar|unzip|unrar|unsquashfs)\b")
-_SCRATCH = regex.compile(r"(?:^|[\"'=])\$?\{?/?scratch\b", re.IGNORECASE)
-"""Paths that begin with the disk that many clusters give each node."""
 _CLUSTERS = frozenset({"skypilot", "ray"})
 """Systems whose set-up section prepares machines that several jobs then use."""
 
@@ -105,12 +102,7 @@ def _notes_entering(project: Project) -> bool:
 
 def prepares_session(subject: Subject) -> bool:
     """Return whether the job goes on with a notebook server for a person, on few GPUs, and no program of its own."""
-    line = subject.finding.span.line
-    jobs = [
-        job
-        for job in subject.jobs
-        if any(item.document.path == subject.path and item.command.span.line == line for item in job.commands)
-    ]
+    jobs = with_command(subject)
     return bool(jobs) and all(
         (gpus_of(job) or 1) < MANY_GPUS
         and any(item.command.name in _SESSIONS for item in job.commands)
@@ -200,7 +192,7 @@ def _is_on_shared_disk(subject: Subject, setting: Setting) -> bool:
     if document is None:
         return False
     line = document.cell_source(setting.place.span.cell).line(setting.place.span.line)
-    return _SHARED.search(line.partition(f"{setting.name}=")[2]) is not None
+    return SHARED.search(line.partition(f"{setting.name}=")[2]) is not None
 
 
 def keeps_packages(subject: Subject) -> bool:
@@ -225,7 +217,11 @@ def keeps_environment(subject: Subject) -> bool:
     text = " ".join(source.line(number) for number in range(span.line, span.end_line + 1))
     if not _INSTALLER.search(text) or _AGAIN.search(text):
         return False
-    return all(keeps(subject.project.models, job, text) for job in subject.jobs)
+    models, activated = subject.project.models, ACTIVATED.search(document.source.text)
+    return all(
+        keeps(models, job, text) or (activated is not None and in_claimed(job, document, activated[1]))
+        for job in own_jobs(subject)
+    )
 
 
 def makes_environment_on_node(subject: Subject) -> bool:
@@ -242,7 +238,7 @@ def fills_own_disk(subject: Subject) -> bool:
     source = document.cell_source(span.cell)
     text = " ".join(source.line(number) for number in range(span.line, span.end_line + 1))
     return _LAYS_OUT.search(text) is not None and any(
-        LOCAL.search(word) or _SCRATCH.search(word) for word in text.split()[1:]
+        LOCAL.search(word) or SCRATCH.search(word) for word in text.split()[1:]
     )
 
 

@@ -34,6 +34,12 @@ _IN_HOME = "--user"
 """The option of ``pip`` for the folder of the person, which all machines of a cluster share."""
 _IN_FOLDER = ("uv sync", "uv run", "poetry install", "pdm install", "pdm sync", "pixi install")
 """Commands that fill an environment in the project's folder, or in the home folder; Apptainer shows programs both."""
+_PIP = regex.compile(r"\bpip[\d.]*[ \t]+install\b")
+_OTHER_HOME = regex.compile(
+    r"\b(?:singularity|apptainer)[ \t](?:[^\n\\]|\\\n){0,400}?[ \t](?:--writable(?:-tmpfs)?|--no-home|--no-mount"
+    r"|--contain(?:all)?|--home|--overlay|--fakeroot|-[wCHof]|(?<!sh )-c)[ \t=]"
+)
+"""Options of Apptainer by which an image takes what is installed, or programs do not see the home folder."""
 _HOMES = regex.compile(r"\b(?:HOME|PYTHONUSERBASE)=")
 _CREATES = frozenset({"conda", "mamba", "micromamba"})
 _PRESENCE = regex.compile(
@@ -66,6 +72,8 @@ def keeps_environment(models: Models, job: Job, install: str = "") -> bool:
         return job.task.image is None and job.gpus is not None and _OWN_MACHINE in job.gpus.text
     if runs_in_image_file(models, job) and install.lstrip().startswith(_IN_FOLDER):
         return not any(map(_is_fresh, _documents(job)))
+    if runs_in_image_file(models, job) and _PIP.search(install):
+        return not any(map(_installs_elsewhere, _documents(job)))
     if not runs_without_image(models, job):
         return False
     if _IN_HOME in install.split() and not any(document.matches(_HOMES) for document in _documents(job)):
@@ -73,6 +81,12 @@ def keeps_environment(models: Models, job: Job, install: str = "") -> bool:
     return not any(map(_is_fresh, _documents(job))) and not any(
         _creates(item.command) and not is_only_if_missing(item.command) for item in job.commands
     )
+
+
+def _installs_elsewhere(document: Document) -> bool:
+    """Return whether ``pip`` in an image file may install elsewhere than in the home folder, where it goes since the
+    image is read-only."""
+    return document.matches(_HOMES) or document.matches(_OTHER_HOME) or _is_fresh(document)
 
 
 def _is_fresh(document: Document) -> bool:

@@ -142,7 +142,7 @@ def sections(report: Report, context: Context) -> list[Section]:
         path = result.finding.path
         if path in leader_of:
             continue
-        running = _running(result.finding, report.jobs, jobs_of)
+        running = _named(result.finding, report.jobs, _running(result.finding, report.jobs, jobs_of))
         if not running:
             rest.append(result)
             continue
@@ -218,11 +218,26 @@ def _running(found: Finding, jobs: Sequence[JobSummary], jobs_of: Mapping[Path, 
     ]
 
 
-def _nearness(job: JobSummary, path: Path, number: int) -> tuple[bool, bool, int, int]:
+def _named(found: Finding, jobs: Sequence[JobSummary], running: list[int]) -> list[int]:
+    """Of the jobs that run the file of a finding, those of the file whose requests the finding marks or names; all if
+    there are none."""
+    path = found.path
+    requests = [(path, found.span), *((place.path, place.span) for place in found.related if place.path == path)]
+    return [number for number in running if (jobs[number].place.path, jobs[number].place.span) in requests] or running
+
+
+def _nearness(job: JobSummary, path: Path, number: int) -> tuple[bool, bool, bool, int, int]:
     """Return which of several jobs a file's findings are shown with: the one that it launches, else one that does more
-    than evaluate by its commands, or the names of its programs, of these that of the most GPUs."""
+    than evaluate by its commands, or the names of its programs, of these one that starts the file, of these that of the
+    most GPUs."""
     evaluates = bool(job.programs) and all(_EVALUATES.search(program.stem) for program in job.programs)
-    return path != job.place.path, job.evaluates or (evaluates and path not in job.programs), -(job.gpus or 0), number
+    return (
+        path != job.place.path,
+        job.evaluates or (evaluates and path not in job.programs),
+        path not in job.programs,
+        -(job.gpus or 0),
+        number,
+    )
 
 
 def _worst(causes: Sequence[Cause]) -> int:

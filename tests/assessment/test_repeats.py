@@ -203,7 +203,7 @@ def test_jobs_of_a_folder_that_install_the_same_are_one_finding(
 
 def test_each_job_copies_for_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in "ab":
-        (tmp_path / f"{name}.sbatch").write_text(batch_script(name, "rsync -a storage:/data/set /project/set", 8))
+        (tmp_path / f"{name}.sbatch").write_text(batch_script(name, "scp -r storage:/data/set /project/set", 8))
         (tmp_path / f"{name}.py").write_text("import torch\n")
     assert [name for name, _ in commands(tmp_path, capsys)] == ["a.sbatch", "b.sbatch"]
 

@@ -66,7 +66,7 @@ def test_what_runs_before_a_container_is_part_of_its_job(scanned: Any, before: s
 
 def test_each_pod_of_a_file_stays_a_job(scanned: Any) -> None:
     out = scanned(job_yaml=f"{pod(FETCH)}---\n{pod(FETCH)}")
-    assert len(re.findall(r"==> Job 'trainer'", out)) + out.count("more job") == 2
+    assert re.findall(r"==> Job 'trainer' \(job.yaml:(\d+)", out) == ["15", "32"]
 
 
 def test_a_command_counts_the_gpus_of_the_job_that_it_names(scanned: Any) -> None:
@@ -87,3 +87,19 @@ def test_a_placeholder_for_the_name_of_a_job_reads_as_it_is_written(scanned: Any
     )
     heads = re.findall(r"==> Job '(.*)' \(.*\): (\d|unknown)", out)
     assert sorted(heads) == [("<job_name>", "2"), ("<your job>_tuned", "unknown"), ("plain", "1")]
+
+
+def test_a_finding_on_a_job_stands_with_it(scanned: Any) -> None:
+    first = f"{pod(command='python, -c, print(1)')}".replace("trainer", "prints")
+    out = scanned(job_yaml=f"{pod(replicas=4)}---\n{first}")
+    assert re.findall(r"==> Job 'prints'.*: 1 GPU\n\nGPU106", out)
+
+
+def test_a_program_stands_with_the_job_that_starts_it_before_those_that_import_it(scanned: Any) -> None:
+    big = "#!/bin/bash\n#SBATCH --gres=gpu:8\npython other.py\n"
+    small = "#!/bin/bash\n#SBATCH --gres=gpu:1\npython fit.py\n"
+    fit = "import torch\ntorch.autograd.set_detect_anomaly(True)\nmodel = torch.nn.Linear(4, 2).cuda()\n"
+    fit += "for batch in batches:\n    model(batch).sum().backward()\n    optimizer.step()\n"
+    other = "import fit\nprint(fit.model)\n"
+    out = scanned(big_sh=big, small_sh=small, fit_py=fit, other_py=other)
+    assert re.findall(r"==> Job '(small.sh)' .*: 1 GPU\n.*more job.*big.sh:2\n\nGPU414", out) == ["small.sh"]

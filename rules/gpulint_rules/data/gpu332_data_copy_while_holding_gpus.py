@@ -49,6 +49,12 @@ from gpulint.programs.requested_steps import runs_on_request
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 
+_DEPENDS = {
+    "slurm": " (`sbatch --dependency=afterok:...`)",
+    "pbs": " (`qsub -W depend=afterok:...`)",
+    "lsf": " (`bsub -w 'done(...)'`)",
+}
+"""How a job of a batch system waits for another."""
 _TABLE = regex.compile(r"/[^/*{$]+\.(csv|tsv|ini)$")
 _FILE = Cost("data-copy", seconds=(1, 10), basis="one file")
 """Most such files are small (assumed)."""
@@ -70,7 +76,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                 held.command.span,
                 f"{tool} copies data while the job holds its GPUs",
                 help=(
-                    "copy in a job without GPUs that this one depends on (`sbatch --dependency=afterok:...`), or "
+                    f"copy in a job without GPUs that this one depends on{_DEPENDS.get(held.job.task.system, '')}, or "
                     f"mount the data; {tool} then runs before the GPUs are allocated"
                 ),
                 related=(held.evidence,),

@@ -13,7 +13,8 @@ Lightning workflows, docker-compose and what Python submits; Snakemake, Nextflow
 what scripts submit as text.
 
 Why it costs GPU time
-The GPUs are held while packages are resolved, downloaded and built, at every start and every restart. Long
+The GPUs are held while packages are resolved, downloaded and built; on new machines and in containers, at every start
+and every restart. Long
 Library Installation is one of the study's fifteen categories.
 
 When to ignore this rule
@@ -323,7 +324,7 @@ RULE = Rule(
         ("subprocess", "system", "popen", "runtime_env", "SBATCH", "pip", "packages_to_install"),
     ),
     summary="GPU job installs packages when it starts",
-    why="the GPUs are idle while packages or images are downloaded and built, at every start and restart of the job",
+    why="the GPUs are idle while the packages or images that are missing are downloaded and built",
     evidence=(Evidence("Long Library Installation is one of 15 categories in 706 issues of 400 jobs"),),
     check=check,
     cost=Cost("install"),

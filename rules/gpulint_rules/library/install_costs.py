@@ -28,6 +28,8 @@ _OWN = Cost("install", seconds=(2, 10), basis="code of the tree alone")
 KEPT = Cost("install", seconds=(2, 10), basis="code of the tree, whose packages the image has")
 _IMAGE = Cost("install", basis="the download or build of an image")
 _PROGRAM = Cost("install", seconds=(1, 10), basis="the download of one program")
+_AFTER_LIST = Cost("install", seconds=(2, 30), basis="code of the tree, after what it needs")
+_FETCHED = Cost("install", basis="an install script from the network")
 _SCRIPTS = regex.compile(
     r"\b(?:astral\.sh/(?:uv|ruff)|pixi\.sh|install\.python-poetry\.org|pdm-project\.org|get\.pnpm\.io|mise\.run|just\.systems"
     r"|micro\.mamba\.pm|rclone\.org)(?:[/\s\"']|$)"
@@ -44,11 +46,24 @@ def cost(lines: tuple[str, ...], held: GpuJobCommand | None, project: Project) -
         return _IMAGE
     if held.command.name.endswith(".sh"):
         return _UNSEEN
-    if held.command.name in ("curl", "wget") and any(map(_SCRIPTS.search, lines)):
-        return _PROGRAM
+    if held.command.name in ("curl", "wget"):
+        return _PROGRAM if any(map(_SCRIPTS.search, lines)) else _FETCHED
     if "--no-deps" in words_of(held.command) and named and all(map(_OWN_CODE.match, named)):
         return _OWN
+    if named and all(map(_PROJECT.match, named)) and _has_list_installed(held, project):
+        return _AFTER_LIST
     return of_packages(named, held.job.task, project)
+
+
+def _has_list_installed(held: GpuJobCommand, project: Project) -> bool:
+    """Return whether a command above installs a list of what the project needs (``-r requirements.txt``)."""
+    for item in held.job.commands:
+        if item.command is held.command:
+            return False
+        named = items((" ".join(word.text for word in item.command.argv),))
+        if any(map(_LISTS.search, named)) and install_tool(project.models, item.command):
+            return True
+    return False
 
 
 def of_packages(named: tuple[str, ...], task: Task, project: Project) -> Cost:
