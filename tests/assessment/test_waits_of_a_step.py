@@ -134,6 +134,7 @@ def test_reads_of_another_module_that_are_shown_themselves_are_one_finding(
     assert len([one for one in found if one["level"] != "low"]) == shows
     assert any(costs_much(one) for one in found) is shows
 
+
 TESTED = """\
 import torch
 

@@ -94,7 +94,7 @@ class Group:
     needs_rounds: bool = False
     """Whether the step needs values in an inner loop."""
     following: int = 0
-    """Places that are read right after another one, when the GPU has nothing left to do."""
+    """Numbers that are read right after another wait, when the GPU has nothing left to do."""
     uncertain: bool = False
     """A round may pass by some of the places."""
     passed: frozenset[ast.AST] = frozenset()
@@ -167,7 +167,7 @@ def _group_of(
         read is not None,
         None if called else first,
         any(inner_loops(module, sync.node, loop, single) for sync in needed),
-        following=sum(follows(module, one.node, other.node) for one, other in pairwise(run)),
+        following=sum(follows(module, a.node, b.node) and is_of_number(module, b) for a, b in pairwise(run)),
     )
 
 
