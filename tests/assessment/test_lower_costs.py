@@ -987,3 +987,20 @@ def test_a_variable_that_a_function_sets_may_come_too_late(tmp_path: Path, above
     head = "import os\nimport torch\nfrom net import Net\n\ndef debug():\n"
     text = f'{head}    os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\n\n{above}debug()\nnet = Net(3, 8, 3).cuda()\n{STEPS}'
     assert levels(tmp_path, {"net.py": NET, "train.py": text}, "GPU414") == [level]
+
+
+SHOWN = """\
+import importlib
+import torch
+from net import Net
+torch.autograd.set_detect_anomaly(True)
+net = importlib.import_module("net").Net(3, 8, 3).cuda()
+{then}
+"""
+
+
+@pytest.mark.parametrize(
+    ("then", "level"), [("print(net(torch.ones(1, 3, 8, 8).cuda()))", "low"), ("net(x.cuda()).sum().backward()", "high")]
+)
+def test_anomaly_detection_costs_little_where_no_file_takes_gradients(tmp_path: Path, then: str, level: str) -> None:
+    assert levels(tmp_path, {"net.py": NET, "app.py": SHOWN.format(then=then)}, "GPU414") == [level]

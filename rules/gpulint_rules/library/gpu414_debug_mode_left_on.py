@@ -43,12 +43,12 @@ https://pytorch.org/docs/stable/distributed.html#torch-distributed-debug
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from gpulint import regex
 from gpulint.documents.base import Document
-from gpulint.finding import Finding, Place, Severity
+from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.programs.environment_variables import EnvironmentSetting, is_explained, is_unset_below, settings
@@ -78,6 +78,7 @@ from gpulint_rules.library.first_cuda_calls import follows_first_call
 from gpulint_rules.library.group_modes import cost_in_group
 from gpulint_rules.library.opposite_switches import always_runs
 from gpulint_rules.library.shared_switches import Switch, beside, grouped, switch
+from gpulint_rules.library.without_gradients import takes_none
 
 _MOST = 3
 """Most further lines that a help names."""
@@ -104,6 +105,7 @@ DETERMINISM = regex.compile(r"use_deterministic_algorithms\(True|CUBLAS_WORKSPAC
 """Settings for reproducible runs."""
 _REPRODUCIBLE = Cost("debug-mode", assumed="assuming that reproducible runs do not need it")
 _CAUGHT = Cost("debug-mode", assumed="assuming that the program need not leave out the steps with NaN")
+_NO_GRADIENTS = Cost("debug-mode", assumed="assuming that the program takes gradients, which no file of it does")
 _LATE = Cost("debug-mode", assumed="assuming that CUDA still reads the variable after the calls above")
 _REPRODUCED = ", and set `torch.backends.cudnn.deterministic = True` if you need reproducible results"
 _WITHOUT_CUDNN = Cost("without-cudnn")
@@ -119,23 +121,26 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if (mode := left_on(document, module, call, project)) is not None:
             own = switch(project, module, call)
             group = next((one for one in anomaly_switches(project) if own in one), [])
+            others = beside(own, group)
             yield RULE.finding(
                 document.path,
                 module.syntax.span(call),
                 f"{mode.what} is left on {_BACKWARD if is_around_backward_alone(module, call) else _RUN}",
-                help=f"remove {mode.what}{_COSTS.get(last_name(call.func)) or cost_of(project, module, call)}{_GUARD}",
-                payload=replace(mode, own=own, beside=beside(own, group)),
-                cost=cost_in_group(project, module, call) or _cost_of_errors(project, module, call),
+                help=f"remove {mode.what}{_beside(project, others)}{_does(project, module, call)}{_GUARD}",
+                payload=replace(mode, own=own, beside=others),
+                cost=cost_in_group(project, module, call) or _cost_of_anomalies(project, module, call),
                 cause=group[0].place if group else None,
             )
     yield from _cudnn_off(document, module, project)
 
 
-def _cost_of_errors(project: Project, module: ModuleIndex, call: ast.Call) -> Cost | None:
+def _cost_of_anomalies(project: Project, module: ModuleIndex, call: ast.Call) -> Cost | None:
     """Return the cost of anomaly detection whose errors the program catches to leave out a step, or that a class is
-    there for which only settings name; else None."""
+    there for which only settings name, or of a program that takes no gradients; else None."""
     if (owner := named_for_mode(project, module, call)) is not None:
         return Cost("debug-mode", assumed=f"assuming that the settings of a run name `{owner}`")
+    if "anomaly" in ast.unparse(call) and takes_none(project, module, call):
+        return _NO_GRADIENTS
     looks = "anomaly" in last_name(call.func) and looks_for_nan(project, module, call)
     return _CAUGHT if looks and leaves_out_steps(project, module.path) else None
 
@@ -164,7 +169,7 @@ def _by_settings(document: Document, project: Project) -> Iterator[Finding]:
             document.path,
             setting.span,
             f"{setting.name}={setting.value} is left on for {part} job",
-            help=f"remove `{setting.name}`{_COSTS[setting.name]}; set it manually when you debug",
+            help=f"remove `{setting.name}`{_beside(project, others)}{_COSTS[setting.name]}; set it manually when you debug",
             payload=DebugMode(setting.name, setting.node, own=own, beside=others),
             cause=group[0].place if group else None,
             cost=_cost_of_variable(document, project, setting),
@@ -213,10 +218,21 @@ def _stays_set(document: Document, project: Project, module: ModuleIndex, settin
     )
 
 
-def _also(project: Project, places: list[Place]) -> str:
+def _does(project: Project, module: ModuleIndex, call: ast.Call) -> str:
+    """Say what a mode does."""
+    return _COSTS.get(last_name(call.func)) or cost_of(project, module, call)
+
+
+def _also(project: Project, others: Sequence[Switch]) -> str:
     """Return ``, also in a.py:3``: further lines that have to go for any effect."""
-    named = [f"{project.place(one.path)}:{one.span.mark}" for one in places]
+    named = [f"{project.place(one.place.path)}:{one.place.span.mark}" for one in others]
     return f", also in {joined(named[:_MOST], len(named[_MOST:]))}" if named else ""
+
+
+def _beside(project: Project, others: Sequence[Switch]) -> str:
+    """Return `` (also in a.py:3)``."""
+    also = _also(project, others).removeprefix(", ")
+    return f" ({also})" if also else ""
 
 
 def _cudnn_off(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
@@ -228,7 +244,7 @@ def _cudnn_off(document: Document, module: ModuleIndex, project: Project) -> Ite
         others = beside(own, group)
         if any(one.runs_wherever(own) and has_a_reason(project, one) for one in others):
             continue
-        also = _also(project, [one.place for one in others])
+        also = _also(project, others)
         then = "" if is_reproducible(project, module, statement) else _REPRODUCED
         yield RULE.finding(
             document.path,

@@ -1,4 +1,4 @@
-"""Switches for a whole process that several modules of a program set: taking out one of them alone changes nothing."""
+"""Switches for a whole process that a program sets in several places: taking out one of them alone changes nothing."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ def switch(project: Project, module: ModuleIndex, node: ast.expr | ast.stmt) -> 
 
 
 def grouped(switches: Iterable[Switch]) -> list[list[Switch]]:
-    """Return the switches of several modules, those that share programs together, also by way of others."""
+    """Return the switches of several places, those that share programs together, also by way of others."""
     groups: list[list[Switch]] = []
     for one in sorted(switches, key=lambda one: (one.place.path, one.place.span.line))[:MAX_SWITCHES]:
         near = [group for group in groups if any(one.shares(other) for other in group)]
         groups = [group for group in groups if group not in near]
         groups.append([*(other for group in near for other in group), one])
-    return [group for group in groups if len({one.module.path for one in group}) > 1]
+    return [group for group in groups if len(group) > 1]
 
 
 def beside(own: Switch, group: Sequence[Switch]) -> tuple[Switch, ...]:
-    """Return the switches of other modules that run in programs of one of them."""
-    return tuple(one for one in group if one.module.path != own.module.path and one.shares(own))
+    """Return the other switches that run in programs of one of them."""
+    return tuple(one for one in group if one.node is not own.node and one.shares(own))
