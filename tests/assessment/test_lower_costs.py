@@ -222,7 +222,9 @@ _SWITCH = "    def {name}(self, batches):\n        torch.autograd.set_detect_ano
         ("Base, torch.nn.Module", "outer_update", "", "main.py", "low"),
         ("torch.nn.Module", "training_step", "", "main.py", "high"),
         ("torch.nn.Module", "on_epoch_end", "", "main.py", "high"),
-        ("lightning.LightningModule", "outer_update", "", "main.py", "high"),
+        ("lightning.LightningModule", "outer_update", "", "main.py", "low"),
+        ("lightning.LightningModule", "on_fit_start", "", "main.py", "high"),
+        ("lightning.Fabric", "outer_update", "", "main.py", "high"),
         ("torch.nn.Module", "outer_update", ", classifiers=['Programming Language :: Python']", "main.py", "high"),
         ("torch.nn.Module", "outer_update", "", "examples/main.py", "high"),
         ("torch.nn.Module", "update_all", "", "main.py", "high"),
@@ -1000,7 +1002,8 @@ net = importlib.import_module("net").Net(3, 8, 3).cuda()
 
 
 @pytest.mark.parametrize(
-    ("then", "level"), [("print(net(torch.ones(1, 3, 8, 8).cuda()))", "low"), ("net(x.cuda()).sum().backward()", "high")]
+    ("then", "level"),
+    [("print(net(torch.ones(1, 3, 8, 8).cuda()))", "low"), ("net(x.cuda()).sum().backward()", "high")],
 )
 def test_anomaly_detection_costs_little_where_no_file_takes_gradients(tmp_path: Path, then: str, level: str) -> None:
     assert levels(tmp_path, {"net.py": NET, "app.py": SHOWN.format(then=then)}, "GPU414") == [level]

@@ -260,7 +260,9 @@ def test_a_mode_that_only_some_steps_switch_on_keeps_nothing(job: MakeJob, condi
 
 
 def test_switches_of_one_module_go_together(job: MakeJob) -> None:
-    program = f"import torch\n\n{ON}\n\n\n" + EPOCH.format(inner=ON).partition("\n\n\n")[2] + "\n\ntrain_epoch(net, loader)\n"
+    program = (
+        f"import torch\n\n{ON}\n\n\n" + EPOCH.format(inner=ON).partition("\n\n\n")[2] + "\n\ntrain_epoch(net, loader)\n"
+    )
     made = job({"train.py": program})
     for result in made.scan("GPU414"):
         assert isinstance(result.fix, Fix)

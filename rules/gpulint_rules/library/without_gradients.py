@@ -29,7 +29,9 @@ _CALLS = regex.compile(rf"(?P<certain>{_BACKWARD})|{_MAY_TAKE}")
 _WORDS = regex.compile(rf"\b({_BACKWARD}|{_MAY_TAKE})\s{{0,4}}\(")
 _PLAIN = frozenset({"torch", "torchvision", "torchaudio", "torchmetrics"})
 """GPU libraries that take no gradients but in calls of these names."""
-_SETS_UP = regex.compile(r"set\w*|use_\w+|manual_seed\w*|seed\w*|\w*filter\w*|append|insert|basicConfig|register\w*|detect_anomaly")
+_SETS_UP = regex.compile(
+    r"set\w*|use_\w+|manual_seed\w*|seed\w*|\w*filter\w*|append|insert|basicConfig|register\w*|detect_anomaly"
+)
 """Calls at the top of modules that are no programs."""
 
 
