@@ -28,9 +28,10 @@ _OF_LIGHTNING = regex.compile(r"(pytorch_)?lightning(_fabric)?\.(\w+\.)*(Lightni
 _HOOKS = frozenset(
     {
         "setup", "teardown", "prepare_data", "forward", "backward", "manual_backward", "toggle_optimizer",
-        "untoggle_optimizer", "clip_gradients", "tbptt_split_batch", "transfer_batch_to_device", "get_progress_bar_dict",
-        "freeze", "unfreeze", "to_onnx", "to_torchscript", "log", "log_dict", "print", "all_gather", "optimizers",
-        "lr_schedulers", "save_hyperparameters", "load_from_checkpoint", "summarize", "state_key", "batch_size",
+        "untoggle_optimizer", "clip_gradients", "tbptt_split_batch", "transfer_batch_to_device",
+        "get_progress_bar_dict", "freeze", "unfreeze", "to_onnx", "to_torchscript", "log", "log_dict", "print",
+        "all_gather", "optimizers", "lr_schedulers", "save_hyperparameters", "load_from_checkpoint", "summarize",
+        "state_key", "batch_size",
     }
 )  # fmt: skip
 _PARTS_OF_HOOKS = regex.compile(

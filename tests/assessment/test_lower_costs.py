@@ -1007,3 +1007,35 @@ net = importlib.import_module("net").Net(3, 8, 3).cuda()
 )
 def test_anomaly_detection_costs_little_where_no_file_takes_gradients(tmp_path: Path, then: str, level: str) -> None:
     assert levels(tmp_path, {"net.py": NET, "app.py": SHOWN.format(then=then)}, "GPU414") == [level]
+
+
+LIGHTNING = """\
+import torch
+import pytorch_lightning as pl
+
+class Net(pl.LightningModule):
+    def training_step(self, batch, index):
+        {inside}
+        return self(batch.cuda()).mean()
+
+{before}
+pl.Trainer(max_epochs=9{option}).fit(Net())
+"""
+DETECT = "torch.autograd.set_detect_anomaly(True)"
+
+
+@pytest.mark.parametrize(
+    ("inside", "before", "option", "found"),
+    [
+        ("print(index)", DETECT, "", ["low"]),
+        ("self.manual_backward(x)", f"def main():\n    {DETECT}\n\nmain()", ", detect_anomaly=False", ["low"]),
+        ("print(index)", DETECT, ", detect_anomaly=args.detect", ["high"]),
+        (DETECT, "print(1)", "", ["high"]),
+        ("print(index)", f"{DETECT}\nfor x in loader:\n    net(x.cuda()).sum().backward()", "", ["high"]),
+    ],
+)
+def test_lightning_switches_anomaly_detection_off(
+    tmp_path: Path, inside: str, before: str, option: str, found: list[str]
+) -> None:
+    text = LIGHTNING.format(inside=inside, before=before, option=option)
+    assert levels(tmp_path, {"net.py": NET, "train.py": text}, "GPU414") == found

@@ -21,19 +21,17 @@ MAX_SWITCHES = 60
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """A statement that switches a mode on, and the programs that run it."""
+    """What switches a mode on, and the programs that run it: a statement of theirs, or without a node, a line of what
+    starts them."""
 
-    module: ModuleIndex
-    node: ast.expr | ast.stmt
+    place: Place
+    node: ast.AST | None
     programs: frozenset[Path]
 
-    @property
-    def place(self) -> Place:
-        return Place(self.module.path, self.module.syntax.span(self.node))
-
     def shares(self, other: Switch) -> bool:
-        """Return whether some program runs both."""
-        return not self.programs.isdisjoint(other.programs)
+        """Return whether some run of a program meets both: one script of several starts it."""
+        may_meet = self.node is not None or other.node is not None or self.place.path == other.place.path
+        return may_meet and not self.programs.isdisjoint(other.programs)
 
     def runs_wherever(self, other: Switch) -> bool:
         """Return whether each program that runs the other one runs this one as well."""
@@ -43,7 +41,8 @@ class Switch:
 def switch(project: Project, module: ModuleIndex, node: ast.expr | ast.stmt) -> Switch:
     """Return a switch with its programs; with none if these are too many to tell."""
     found = frozenset(programs_of(project, module, node))
-    return Switch(module, node, found if len(found) <= MAX_PROGRAMS else frozenset())
+    place = Place(module.path, module.syntax.span(node))
+    return Switch(place, node, found if len(found) <= MAX_PROGRAMS else frozenset())
 
 
 def grouped(switches: Iterable[Switch]) -> list[list[Switch]]:
@@ -58,4 +57,4 @@ def grouped(switches: Iterable[Switch]) -> list[list[Switch]]:
 
 def beside(own: Switch, group: Sequence[Switch]) -> tuple[Switch, ...]:
     """Return the other switches that run in programs of one of them."""
-    return tuple(one for one in group if one.node is not own.node and one.shares(own))
+    return tuple(one for one in group if one != own and one.shares(own))

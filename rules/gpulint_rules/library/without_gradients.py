@@ -70,8 +70,8 @@ def _calls_one(project: Project, module: ModuleIndex) -> bool:
 
 
 def _is_known(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
-    """Return whether a call is of a function of the tree, which is looked at itself, sets a mode (``model.train(False)``),
-    or is of a library that takes no gradients."""
+    """Return whether a call is of a function of the tree, which is looked at itself, sets a mode
+    (``model.train(False)``), or is of a library that takes no gradients."""
     if last_name(call.func) == "train" and [ast.unparse(one) for one in call.args] == ["False"]:
         return True
     resolver, libraries = project.fact(Resolver), project.models.derived(Libraries)
@@ -79,8 +79,9 @@ def _is_known(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
         return True
     names = set(resolver.call_names(module, call))
     if isinstance(call.func, ast.Attribute):
-        made = (ref for ref in resolver.points_to(module, call.func.value) if isinstance(ref.node, ast.Call))
-        names |= {name for ref in made for name in resolver.call_names(ref.module, ref.node)}
+        for ref in resolver.points_to(module, call.func.value):
+            if isinstance(ref.node, ast.Call):
+                names |= set(resolver.call_names(ref.module, ref.node))
     return any("." in name and name.partition(".")[0] in libraries.no_gpu | _STANDARD for name in names)
 
 
