@@ -163,3 +163,30 @@ def test_a_script_that_starts_another_program_is_left_to_itself(job: MakeJob) ->
     for result in made.scan("GPU414"):
         assert isinstance(result.fix, Fix)
         assert {edit.path for edit in result.fix.edits} == {result.finding.path}
+
+
+TWICE = """\
+import torch
+
+{top}
+
+
+def main():
+    {inside}
+    net = torch.nn.Conv2d(3, 8, 3).cuda()
+    for x in loader:
+        net(x.cuda()).sum().backward()
+        optimizer.step()
+
+
+main()
+"""
+
+
+@pytest.mark.parametrize("switch", ["torch.autograd.set_detect_anomaly(True)", OFF], ids=["anomalies", "cuDNN"])
+def test_both_switches_of_a_module_go(job: MakeJob, switch: str) -> None:
+    made = job({"train.py": TWICE.format(top=switch, inside=switch)})
+    first, second = made.scan("GPU414")
+    assert "also in train.py:7" in first.finding.help and "also in train.py:3" in second.finding.help
+    assert made.repair("GPU414") > 0
+    assert not made.scan("GPU414")
