@@ -1039,10 +1039,3 @@ def test_lightning_switches_anomaly_detection_off(
 ) -> None:
     text = LIGHTNING.format(inside=inside, before=before, option=option)
     assert levels(tmp_path, {"net.py": NET, "train.py": text}, "GPU414") == found
-
-
-@pytest.mark.parametrize("switch", ["torch.autograd.set_detect_anomaly(True)", "torch.backends.cudnn.enabled = False"])
-def test_one_of_the_switches_of_a_module_counts(tmp_path: Path, switch: str) -> None:
-    text = f"import torch\nfrom net import Net\n{switch}\ndef main():\n    {switch}\n    net = Net(3, 8, 3).cuda()\n"
-    text += textwrap.indent("for x in loader:\n    net(x.cuda()).sum().backward()\n    optimizer.step()\n", "    ")
-    assert levels(tmp_path, {"net.py": NET, "train.py": f"{text}main()\n"}, "GPU414") == ["high", "low"]

@@ -291,3 +291,12 @@ def test_an_option_of_a_trainer_and_a_call_go_together(job: MakeJob) -> None:
         assert len(result.fix.edits) == 2
     assert made.repair("GPU414") > 0
     assert "anomaly" not in made.text("train.py")
+
+
+def test_one_finding_names_all_switches_of_a_module(tmp_path: Path, capsys: Any) -> None:
+    program = f"import torch\n\n{ON}\n\n\n{EPOCH.format(inner=ON).partition('import torch')[2].strip()}\n\n\n"
+    (tmp_path / "train.py").write_text(f"{program}train_epoch(torch.nn.Linear(8, 8), loader)\n")
+    main(["scan", "--isolated", "--no-cache", "--select", "GPU414", str(tmp_path)])
+    out = " ".join(capsys.readouterr().out.split())
+    assert out.count("is left on") == 1
+    assert "train.py:8)" in out
