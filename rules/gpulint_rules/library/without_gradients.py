@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.launch.job_index import JobIndex
 from gpulint.libraries.gpu_libraries import OPAQUE, Libraries
-from gpulint.programs.multi_gpu_use import MultiGpuUse
+from gpulint.programs.multi_gpu_use import MAX_MODULES, MultiGpuUse
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
@@ -22,7 +22,7 @@ _BACKWARD = r"(manual_)?backward|grad|jacrev|jacfwd|jacobian|hessian|vjp|vhp|hvp
 """Calls that take gradients."""
 _MAY_TAKE = (
     r"\w*_?[Tt]rain(?!able)\w*|fit(?!_(transform|predict))\w*|learn\w*|fine_?tune\w*|[Ff]inetune\w*|optimi[sz]e\w*|minimi[sz]e\w*|run\w*|main|cli|CLI"
-    r"|step|attack\w*|attribute\w*|explain\w*|invert\w*|distill\w*|((loss|grad|amp|[Nn]ative|Grad)_?)?[Ss]caler|[A-Z]\w*(Runner|Engine|Learner)"
+    r"|step|attack\w*|attribute\w*|explain\w*|invert\w*|distill\w*|((loss|grad|amp|[Nn]ative|Grad)_?)?[Ss]caler|\w*(Runner|Engine|Learner|Solver|Agent|Experiment)|solve\w*"
 )
 """Calls that take gradients if they are those of libraries which their names suggest."""
 _CALLS = regex.compile(rf"(?P<certain>{_BACKWARD})|{_MAY_TAKE}")
@@ -45,7 +45,7 @@ def takes_none(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
 def is_known_to_take_none(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
     """Return whether such programs run nothing but their own files, and functions of libraries that are known."""
     return takes_none(project, module, node) and all(
-        not program.loads_by_name and not program.mentions(OPAQUE) and program.libraries <= _PLAIN
+        not program.loads_by_name and not program.mentions(OPAQUE) and program.imports_only(_PLAIN)
         for program in map(project.fact(MultiGpuUse).of, programs_of(project, module, node))
     )
 
@@ -55,7 +55,10 @@ def _may_differentiate(project: Project, path: Path) -> bool:
     module = project.module_at(path) if path.suffix == ".py" else None
     if module is None or not _is_program(project, module):
         return True
-    found = project.fact(MultiGpuUse).of(path).modules_where(lambda _, one: project.matches(one, _WORDS))
+    program = project.fact(MultiGpuUse).of(path)
+    if len(program.paths) >= MAX_MODULES:
+        return True
+    found = program.modules_where(lambda _, one: project.matches(one, _WORDS))
     return any(_calls_one(project, part) for part in found)
 
 
