@@ -1,5 +1,5 @@
-"""Functions that raise an error before they hand out a loader, and samples that raise one, which no change of the loader
-makes any faster."""
+"""Functions that raise an error before they hand out a loader, and samples that always raise one: no change of the
+loader makes them any faster."""
 
 from __future__ import annotations
 
