@@ -132,6 +132,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("several programs pasted into one file", TO_LOW, file_facts.is_pasted),
     Circumstance(IS_COPY, TO_LOW, file_facts.is_copy),
     Circumstance("an old version", TO_LOW, file_facts.is_outdated),
+    Circumstance("a newer version is beside it", TO_LOW, siblings.has_newer_version),
     Circumstance("a benchmark or test", TO_LOW, file_facts.measures),
     Circumstance("a toy or smoke run", TO_LOW, file_facts.is_toy, not_kinds=_START),
     Circumstance("trains on answers of users, by its name", TO_LOW, file_facts.learns_from_user, not_kinds=_START),
