@@ -45,7 +45,7 @@ def is_command(project: Project, path: Path, names: frozenset[str], function: st
     """Return whether a build file makes a command of a function of a module with one of some names
     (``photo-train = "photo.train:main"``)."""
     homes = "|".join(re.escape(name) for name in sorted(names))
-    entry = re.compile(rf"\b(?:{homes})\s*:\s*{re.escape(function)}\b".encode())
+    entry = re.compile(rf"\b(?:{homes})\s*:\s*{re.escape(function)}\b".encode(errors="surrogateescape"))
     return any(project.finds(build, entry) for build in _builds(project, path.parent))
 
 
