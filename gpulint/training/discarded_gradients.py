@@ -154,7 +154,8 @@ def _moves_weights(where: ast.AST) -> bool:
                     return True
             case ast.AugAssign(target=target, op=op, value=value):
                 # ``p -= rate * p.grad``, ``p.data += ...``; ``total += p.grad.norm()`` adds up.
-                if dotted(target).endswith(".data") or (isinstance(op, ast.Sub) and _reads_gradient(value)):
+                of_data = dotted(target).endswith(".data") and not _adds_squares(op, value)
+                if of_data or (isinstance(op, ast.Sub) and _reads_gradient(value)):
                     return True
             case ast.Assign(targets=[ast.Attribute(attr="data" | "weight" | "bias"), *_]):
                 return True
@@ -163,6 +164,17 @@ def _moves_weights(where: ast.AST) -> bool:
                 if ast.unparse(target) == ast.unparse(left) and _reads_gradient(right):
                     return True
     return False
+
+
+def _adds_squares(op: ast.operator, value: ast.expr) -> bool:
+    """Return whether squares or sizes of gradients add up: ``importance[name].data += p.grad.data ** 2 / count``."""
+    sized = {inner for part in walk(value) if _measures(part) or _is_power(part) for inner in walk(part)}
+    gradients = [part for part in walk(value) if _is_gradient(part)]
+    return isinstance(op, ast.Add) and bool(gradients) and sized.issuperset(gradients)
+
+
+def _is_power(part: ast.AST) -> bool:
+    return isinstance(part, ast.BinOp) and isinstance(part.op, ast.Pow)
 
 
 def _reads_gradient(value: ast.expr) -> bool:
