@@ -6,6 +6,7 @@ import ast
 
 from gpulint.documents.python import walk
 from gpulint.placement.host_values import HostValues
+from gpulint.placement.subscript_indices import index_names, loops_around
 from gpulint.placement.tensor_location import TensorLocations
 from gpulint.project import Project
 from gpulint.semantic.reaching_definitions import reaching
@@ -34,8 +35,13 @@ def has_gpu_index(project: Project, module: ModuleIndex, loop: ast.AST, name: st
 def gpu_index(project: Project, module: ModuleIndex, read: ast.AST) -> ast.Subscript | None:
     """Return the part of what is read that is indexed by what may be an element of a tensor on the GPU, which the host
     has to wait for before it can read anything: ``rewards[index]`` of ``for index in done.nonzero().flatten()``."""
-    indexed = (part for part in walk(read) if isinstance(part, ast.Subscript))
-    return next((part for part in indexed if any(_is_on_gpu(project, module, one) for one in _parts(part.slice))), None)
+    for part in walk(read):
+        if isinstance(part, ast.Subscript):
+            names = index_names(module, part, loops_around(module, part))  # no keys of a table of tensors
+            indices = (one for one in _parts(part.slice) if not isinstance(one, ast.Name) or one.id in names)
+            if any(_is_on_gpu(project, module, one) for one in indices):
+                return part
+    return None
 
 
 def _parts(index: ast.expr) -> list[ast.expr]:
