@@ -254,6 +254,8 @@ class HostResult(CallRow):
 
     calls: tuple[str, ...]
     """Patterns of qualified names."""
+    unless: tuple[str, ...] = ()
+    """Packages whose presence in a module means that its results may be on a GPU."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,9 +46,17 @@ class _Known:
 
     def __init__(self, models: Models) -> None:
         rows: tuple[HostResult, ...] = models.rows("host-result")
+        self._rows = rows
+        self._unless = frozenset(name for row in rows for name in row.unless)
         self.calls = tuple(name for row in rows for name in row.calls)
         self.packages = frozenset(name.partition(".")[0] for name in self.calls)
         self.words = words(self.calls)
+
+    def beside(self, packages: frozenset[str]) -> tuple[str, ...]:
+        """Return the patterns that count in a module that imports packages."""
+        if self._unless.isdisjoint(packages):
+            return self.calls
+        return tuple(name for row in self._rows if packages.isdisjoint(row.unless) for name in row.calls)
 
 
 class HostValues:
@@ -278,15 +286,15 @@ class HostValues:
     def _is_known(self, module: ModuleIndex, call: ast.Call) -> bool:
         """Return whether a row tells of a function, or of what made the object that is called or whose method is, that
         its results are in host memory."""
-        resolver = self._project.fact(Resolver)
-        if matches(self._known.calls, resolver.call_names(module, call)):
+        resolver, known = self._project.fact(Resolver), self._known.beside(module.packages)
+        if matches(known, resolver.call_names(module, call)):
             return True
         made = list(resolver.points_to(module, call.func))
         made += resolver.points_to(module, call.func.value) if isinstance(call.func, ast.Attribute) else ()
         return any(
             isinstance(one.node, ast.Call)
             and one.node is not call
-            and matches(self._known.calls, resolver.call_names(one.module, one.node))
+            and matches(self._known.beside(one.module.packages), resolver.call_names(one.module, one.node))
             for one in made
         )
 

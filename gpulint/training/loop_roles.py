@@ -224,7 +224,7 @@ class LoopRoles:
                 return name != "backward" or not (
                     only_for_inputs(module, call)
                     or only_explains(self._project, module, call)
-                    or discards_gradients(module, call)
+                    or discards_gradients(self._project, module, call)
                 )
             if name == "step" and _STEPPED.search(owner := last_name(func.value)) and not _SCHEDULES.search(owner):
                 return True

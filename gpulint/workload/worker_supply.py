@@ -17,6 +17,7 @@ from gpulint.values.constants import Constants
 from gpulint.values.parameter_defaults import is_overridden
 from gpulint.workload.dataset_work import parts_of
 from gpulint.workload.given_up import is_given_up
+from gpulint.workload.making_commands import settings_of
 from gpulint.workload.worker_callers import zero_callers
 from gpulint.workspace.module_index import FUNCTIONS, Binding, FunctionNode, ModuleIndex, NodeRef, last_name
 
@@ -45,7 +46,7 @@ def loads_in_process(project: Project, loader: Loader) -> bool:
         return False
     if argument.passed is ArgumentState.SOMETIMES and not argument.refs:
         return False
-    known = [project.fact(Constants).of(ref.module, ref.node) for ref in argument.refs]
+    known = [settings_of(project, loader, ref) for ref in argument.refs]
     if not all(value.every(lambda number: number == 0) for value in known):
         return bool(zero_callers(project, loader))
     return not any(is_overridden(project, value.place) for one in known for value in one.values)

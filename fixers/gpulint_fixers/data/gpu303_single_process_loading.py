@@ -22,6 +22,7 @@ from gpulint.transfers.shard_counts import most_workers
 from gpulint.values.constants import Constants
 from gpulint.workload.documented_workers import documented_reason
 from gpulint.workload.main_guards import outside_guard, starts_without_guard
+from gpulint.workload.making_commands import settings_of
 from gpulint.workload.passed_workers import default_replaced
 from gpulint.workload.persistent_workers import against_persistence
 from gpulint.workload.sent_parts import INNER, SENT, defined_in_notebook, unsent
@@ -311,7 +312,7 @@ def _raised(project: Project, loader: Loader, passed: NodeRef, workers: str) -> 
     an option, in a configuration file."""
     calls = zero_callers(project, loader)
     numbers = [one.number for one in calls] or [passed]
-    values = [value for ref in numbers for value in project.fact(Constants).of(ref.module, ref.node).values]
+    values = [value for ref in numbers for value in settings_of(project, loader, ref).values]
     places = dict.fromkeys(value.place for value in values if value.value == 0)
     if not places or (len(places) > 1 and not calls) or any(value.value != 0 for value in values):
         return None

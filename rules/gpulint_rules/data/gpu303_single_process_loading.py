@@ -74,6 +74,7 @@ from gpulint.workload import loaded_sets
 from gpulint.workload.dataset_work import works_per_sample
 from gpulint.workload.default_tensors import defaults_to_gpu
 from gpulint.workload.gpu_samples import gpu_part
+from gpulint.workload.making_commands import settings_of
 from gpulint.workload.sample_counts import is_written_out
 from gpulint.workload.samples_with_gradients import are_learnt
 from gpulint.workload.stream_sets import divides_its_stream
@@ -124,7 +125,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if not loads_in_process(project, loader):
             continue
         argument = loader_argument(project, loader, "num_workers")
-        known = [project.fact(Constants).of(ref.module, ref.node) for ref in argument.refs]
+        known = [settings_of(project, loader, ref) for ref in argument.refs]
         if any(_divides(ref) or _is_excluded(ref) or is_exception(project, ref) for ref in argument.refs):
             continue  # 0 would stop the program, lead elsewhere, or is for other machines
         transfers = tuple(project.fact(DeviceTransfers).transfers_of(loader))
@@ -143,8 +144,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             continue
         if _needs_one_process(project, loader) or not works_per_sample(project, loader):
             continue
-        values = [value for values in known for value in values.values]
-        default = [value for value in values if is_default(project, value)]
+        default = [value for one in known for value in one.values if is_default(project, value)]
         if any(always_overridden(project, key_of(ref.node), ref.module.path) for ref in argument.refs):
             continue
         name = loader.variable

@@ -6,6 +6,7 @@ import ast
 
 from gpulint.documents.python import walk
 from gpulint.placement.host_values import HostValues
+from gpulint.placement.subscript_indices import index_names, loops_around
 from gpulint.placement.tensor_location import TensorLocations
 from gpulint.project import Project
 from gpulint.semantic.reaching_definitions import reaching
@@ -14,6 +15,10 @@ from gpulint_fixers.waits.device_reads import is_torch_tensor
 
 _MOST_NAMES = 3
 """Names that an index is followed through."""
+_FINDS = frozenset({"nonzero", "argwhere", "where", "topk", "argsort"})
+"""Functions and methods that give indices where their tensor is."""
+_ONLY_TORCH = frozenset({"topk"})
+_COPIES = frozenset({"cpu", "numpy", "tolist", "item"})
 
 
 def has_gpu_index(project: Project, module: ModuleIndex, loop: ast.AST, name: str) -> bool:
@@ -25,6 +30,18 @@ def has_gpu_index(project: Project, module: ModuleIndex, loop: ast.AST, name: st
         and any(_is_on_gpu(project, module, one) for one in _parts(part.slice))
         for part in walk(loop)
     )
+
+
+def gpu_index(project: Project, module: ModuleIndex, read: ast.AST) -> ast.Subscript | None:
+    """Return the part of what is read that is indexed by what may be an element of a tensor on the GPU, which the host
+    has to wait for before it can read anything: ``rewards[index]`` of ``for index in done.nonzero().flatten()``."""
+    for part in walk(read):
+        if isinstance(part, ast.Subscript):
+            names = index_names(module, part, loops_around(module, part))  # no keys of a table of tensors
+            indices = (one for one in _parts(part.slice) if not isinstance(one, ast.Name) or one.id in names)
+            if any(_is_on_gpu(project, module, one) for one in indices):
+                return part
+    return None
 
 
 def _parts(index: ast.expr) -> list[ast.expr]:
@@ -70,7 +87,9 @@ def _binds_element(project: Project, module: ModuleIndex, bound: Binding, depth:
             pass
         case _:
             return False
-    return isinstance(source, ast.Name | ast.Attribute) and _may_be_tensor(project, module, source)
+    if isinstance(source, ast.Name | ast.Attribute):
+        return _may_be_tensor(project, module, source)
+    return _finds_indices(source)
 
 
 def _may_be_tensor(project: Project, module: ModuleIndex, value: ast.expr) -> bool:
@@ -83,7 +102,32 @@ def _may_be_tensor(project: Project, module: ModuleIndex, value: ast.expr) -> bo
     if project.fact(TensorLocations).is_host(module, value):
         return False
     bound = reaching(module, module.scope(value).lookup(value.id), value)
-    return bool(bound) and all(one.kind is BindingKind.PARAMETER or _moves(one) for one in bound)
+    return bool(bound) and all(one.kind is BindingKind.PARAMETER or _gives_tensor(one) for one in bound)
+
+
+def _gives_tensor(bound: Binding) -> bool:
+    return _moves(bound) or (bound.value is not None and _finds_indices(bound.value))
+
+
+def _finds_indices(value: ast.expr) -> bool:
+    """Return whether PyTorch finds indices in a tensor, which stay where that is: ``done.nonzero().squeeze(-1)``,
+    ``torch.where(done)[0]``. The ``nonzero()`` of NumPy gives a tuple, which has no methods of arrays."""
+    has_method = False
+    while True:
+        match value:
+            case ast.Call(func=ast.Attribute(attr=name)) if name in _COPIES:
+                return False
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr=name), args=args) if name in _FINDS:
+                return name != "where" or len(args) == 1
+            case ast.Call(func=ast.Attribute(attr=name), keywords=keywords) if name in _FINDS:
+                told = any(keyword.arg == "as_tuple" for keyword in keywords)
+                return told or name in _ONLY_TORCH or (name == "nonzero" and has_method)
+            case ast.Call(func=ast.Attribute(value=inner)):
+                value, has_method = inner, True
+            case ast.Subscript(value=inner) | ast.Attribute(value=inner):
+                value = inner
+            case _:
+                return False
 
 
 def _moves(bound: Binding) -> bool:

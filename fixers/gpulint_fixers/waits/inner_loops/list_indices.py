@@ -15,6 +15,7 @@ from gpulint.project import Project
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import FUNCTIONS, Binding, ModuleIndex, last_name
 from gpulint_fixers.edits.statements import insert_above
+from gpulint_fixers.waits.inner_loops.gpu_indices import gpu_index
 
 _MOVES = frozenset({"to", "cuda"})
 
@@ -52,6 +53,13 @@ def stays_as_index(project: Project, found: HostWait, made: Fix) -> Declined | N
         if module.syntax.span(element) not in changed:
             where = module.syntax.span(element).words
             return Declined(f"each round reads `{ast.unparse(element)}` in {where} as an index as well")
+    if inner is None or module.syntax.span(inner.iter) in changed:
+        return None
+    for sync in found.syncs:
+        indexed = gpu_index(project, module, sync.value) if sync.value is not None else None
+        if indexed is not None and inner in module.syntax.ancestors(indexed):
+            index = ast.unparse(indexed.slice)
+            return Declined(f"`{ast.unparse(indexed)}` waits for its index `{index}`, which is on the GPU as well")
     return None
 
 
