@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from gpulint.assessment import (
+    data_preparation,
     declared_defaults,
     desktops,
     documented_costs,
@@ -143,6 +144,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("in a loop over a few samples", TO_LOW, few_rounds.looks_at_few, kinds=frozenset({"gradients"})),
     Circumstance("few samples", 1, file_facts.uses_few, not_kinds=_START),
     Circumstance("evaluates or shows only", TO_LOW, file_facts.inspects, not_kinds=_START),
+    Circumstance("prepares data once, by its name", 1, data_preparation.prepares_once, kinds=_MODES),
     Circumstance("of a few batches each time", TO_LOW, few_rounds.evaluates_few, kinds=frozenset({"gradients"})),
     Circumstance("a person looks at each of them", TO_LOW, desktops.shows_each, kinds=frozenset({"gradients"})),
     Circumstance("one evaluation after the training", TO_LOW, frequency.evaluates_once, kinds=frozenset({"gradients"})),
