@@ -67,8 +67,10 @@ def _moves(project: Project, module: ModuleIndex, call: ast.Call, calls: tuple[N
 def _is_for_gpu(node: ast.AST) -> bool:
     """``torch.ones(8).cuda()``, ``model.to("cuda:0")``"""
     match node:
-        case ast.Call(func=ast.Attribute(value=ast.Call() | ast.Name() | ast.Attribute(), attr="cuda")):
-            return not (isinstance(node.func.value, ast.Name) and node.func.value.id in ("torch", "cuda"))
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch" | "cuda"), attr="cuda")):
+            return False
+        case ast.Call(func=ast.Attribute(attr="cuda")):
+            return True
         case ast.Call(func=ast.Attribute(attr="to"), args=[ast.Constant(value=str(name)), *_]):
             return name.startswith("cuda")
     return False
