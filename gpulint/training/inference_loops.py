@@ -156,18 +156,29 @@ def _shared_loop(project: Project, module: ModuleIndex, call: ast.Call) -> LoopN
     loop = next((up for up in loops.around(module, call) if loops.role(module, up) is Role.STEP), None)
     if function is None or loop is None:
         return None
+    return loop if next(_evaluating_sites(project, module, function, loop, call), None) is not None else None
+
+
+def evaluating_sites(project: Project, found: InferenceLoop) -> list[NodeRef]:
+    """Return the calls with gradients enabled for which a loop that trains in others takes no step."""
+    if found.function is None or found.loop is None:
+        return []
+    return list(_evaluating_sites(project, found.module, found.function, found.loop, found.forward))
+
+
+def _evaluating_sites(
+    project: Project, module: ModuleIndex, function: FunctionNode, loop: LoopNode, call: ast.Call
+) -> Iterator[NodeRef]:
+    loops = project.fact(LoopContexts)
     steps = [step for step in loops.calls_in(module, loop) if loops.is_training_step(module, step)]
-    if not steps:
-        return None
-    for site in project.fact(Resolver).call_sites(module, function):
+    for site in project.fact(Resolver).call_sites(module, function) if steps else ():
         left_out = all(is_kept_out(project, module, step, (site,)) for step in steps)
         if (
             left_out
             and not is_kept_out(project, module, call, (site,))
             and _enabled(project, site.module, site.node, 1)
         ):
-            return loop
-    return None
+            yield site
 
 
 def _between_steps(project: Project, module: ModuleIndex, call: ast.Call, mode: ast.Call) -> bool:
