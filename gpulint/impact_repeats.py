@@ -78,7 +78,7 @@ def fold_repeats(results: Sequence[Result], project: Project) -> list[Result]:
     sizes = Counter(_loop_of(result.finding) for result in results if result.finding.impact.level > Level.LOW)
     switches = _switches(results)
     for numbers in switches:
-        _fold(found, numbers, original, project, f"{SAME_SWITCH} as")
+        _fold(found, numbers, original, project, f"{SAME_SWITCH} as", within=True)
     folded = {number for numbers in switches for number in numbers}
     for numbers in _joined([*alike.values(), *copies, *commands.values(), *_with_copies(near, results, project)]):
         largest = sorted(numbers, key=lambda number: (-sizes[_loop_of(results[number].finding)], number))

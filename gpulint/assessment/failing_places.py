@@ -14,6 +14,7 @@ from gpulint.query import query
 from gpulint.semantic.failing_calls import is_only_called
 from gpulint.semantic.failing_results import failures, takes_steps
 from gpulint.semantic.points_to import Resolver
+from gpulint.workload.failing_samples import draws_failing, failing_sample
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name, source_text
 
 if TYPE_CHECKING:
@@ -32,18 +33,22 @@ _NOT_COMPILED = ("keyword argument repeated", "outside function", "outside loop"
 
 
 def fails_there(subject: Subject) -> bool:
-    """Return whether the function around a place, the program that calls it, or its training loop, always raises an
-    error, so that no job runs more than a step of it."""
+    """Return whether the function around a place, the program that calls it, its training loop, or each sample that
+    the loop draws, always raises an error, so that no job runs more than a step of it."""
     module, node = subject.module, subject.node
     if module is None or node is None or subject.is_notebook:
         return False
     if _is_not_reached(subject.project, module, node, MAX_CALLS):
+        return True
+    loader = subject.cost.loader if subject.cost is not None else None
+    if loader is not None and failing_sample(subject.project, loader) is not None:
         return True
     loops = [context.loop for context in subject.contexts if isinstance(context.loop.node, LOOPS)]
     return (
         bool(loops)
         and all(
             any(failures(subject.project, loop.module, loop.node))
+            or draws_failing(subject.project, loop.module, loop.node)
             or _is_not_reached(subject.project, loop.module, loop.node, MAX_CALLS)
             for loop in loops
         )

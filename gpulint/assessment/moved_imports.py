@@ -4,6 +4,7 @@ module no longer defines."""
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.libraries.gpu_libraries import Libraries
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import cyclic, query
 from gpulint.semantic.failing_names import lacks, module_named
 from gpulint.semantic.points_to import Resolver
@@ -33,6 +35,10 @@ _OWN = frozenset(
 """Packages with names that only programs give to their own."""
 _PATHS = regex.compile(r"\bsys\.path\b|PYTHONPATH")
 """What adds folders from which modules are imported."""
+_ADDS = regex.compile(r"^(?!\s*#).*\bsys\.path\b", re.MULTILINE)
+_FOLDERS_ADDED = (b"PYTHONPATH", b"package_dir", b"site.addsitedir", b"pythonpath", b"py_modules")
+_ROOTS = frozenset({"src", "lib", "source", "python", "code"})
+"""Folders that programs are often started with as a root."""
 _LEAST = 4
 """Letters of names that say enough to be looked for in all files."""
 
@@ -108,6 +114,7 @@ def _is_broken(project: Project, module: ModuleIndex) -> bool:
     return (
         any(_is_moved(project, module, *one) for one in imports if "." in one[0])
         or any(_is_renamed(project, module, *one) for one in imports if "." not in one[0])
+        or any(_is_out_of_reach(project, module, *one) for one in imports if "." not in one[0])
         or any(_is_missing(project, module, name) for name, _ in imports if "." in name)
         or any(_is_of_another_tree(project, module, name.partition(".")[0]) for name, _ in imports if "." in name)
     )
@@ -190,6 +197,35 @@ def _is_renamed(project: Project, module: ModuleIndex, name: str, wanted: tuple[
         and not any(name in text for text in user.strings)
         for user in users
     ) and all(_is_defined(project, one) for one in wanted)
+
+
+def _is_out_of_reach(project: Project, module: ModuleIndex, name: str, wanted: tuple[str, ...]) -> bool:
+    """Return whether the only file of a name has what is imported from it, in a folder that no program which imports
+    the module is in, and others import it by way of this folder (``from tools.ema import EMA`` beside ``from ema import
+    EMA``)."""
+    found = _by_stem(project).get(name, ())
+    known = sys.stdlib_module_names | project.models.derived(Libraries).gpu | project.models.derived(Libraries).no_gpu
+    if name in known or len(found) != 1 or name in _folder_names(project) or "*" in wanted:
+        return False
+    ((path, place),) = found
+    if len(place) < 2 or place[-2] in _ROOTS or not all(project.contains(path, one.encode()) for one in wanted):
+        return False
+    programs = [module.path, *project.fact(GpuPrograms).users(module.path)]
+    reached = {folder for one in programs for folder in one.parents}
+    if path.parent in reached or _adds_paths(project) or project.exists(project.root / ".gitmodules"):
+        return False
+    inside = [folder for folder in reached if folder == project.root or project.root in folder.parents]
+    if any(_is_on_disk(project, folder, name) for folder in inside):
+        return False
+    users = project.word_index.importing(frozenset({word_of(place[-2])}))
+    return any(path in project.imported(user) and user.parent != path.parent for user in users)
+
+
+@query
+def _adds_paths(project: Project) -> bool:
+    """Return whether anything of the tree adds folders from which modules are imported."""
+    texts = (project.python_text(path) for path in project.python_files_with(b"sys.path"))
+    return any(_ADDS.search(text) for text in texts) or any(map(project.files_with, _FOLDERS_ADDED))
 
 
 def _is_defined(project: Project, name: str) -> bool:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.assessment.jobs import jobs_running
 from gpulint.launch.job_index import JobIndex
+from gpulint.numerals import whole
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
 from gpulint.rule import Kind
 from gpulint.semantic.points_to import Resolver
@@ -23,6 +25,12 @@ if TYPE_CHECKING:
     from gpulint.project import Project
 
 _DISTRIBUTED = regex.compile(r"(^|[_-])(ddp|dist|distributed)([_-]|$)", re.IGNORECASE)
+_VERSION = regex.compile(
+    r"^(?P<name>(?:(?:train|training|trainer|fine[_-]?tune|main|run|test|eval|evaluate|code|src|scripts?|project)[_-]?)?)"
+    r"(?:v|ver|version)[-_]?(\d{1,3})$",
+    re.IGNORECASE,
+)
+"""Versions of a program by their names; those of models, such as ``inception_v3``, are beside each other."""
 _DATA = regex.compile(r"\.(jsonl?|csv|tsv|txt)$")
 _FOLDER = regex.compile(r"(\./)?\w[\w-]*(/[\w-]+)+/?")
 _FOLDERS = ("data", "datasets")
@@ -46,6 +54,36 @@ def is_superseded(subject: Subject) -> bool:
         and jobs_running(subject.project, path)
         for path in _ddp_programs(subject.project)
     )
+
+
+def has_newer_version(subject: Subject) -> bool:
+    """Return whether a file of the same name is in a folder, or a file beside it, whose name has a higher number
+    (``v02/train.py`` of ``v01/train.py``, ``train_v2.py`` of ``train_v1.py``), and no job and nothing outside of the
+    older version's folder uses the older one."""
+    path, project = subject.path, subject.project
+    if subject.module is None or subject.jobs or project.is_named(path):
+        return False
+    stem = _VERSION.search(path.stem)
+    if stem is not None and stem["name"]:
+        return _has_newer(project, path, stem, path.suffix, "") and not any(project.fact(GpuPrograms).users(path))
+    for folder in path.parents:
+        if folder == project.root or not folder.is_relative_to(project.root):
+            break
+        version = _VERSION.search(folder.name)
+        if version is not None and _has_newer(project, folder, version, "", path.relative_to(folder).as_posix()):
+            return all(user.is_relative_to(folder) for user in project.fact(GpuPrograms).users(path))
+    return False
+
+
+def _has_newer(project: Project, path: Path, version: re.Match[str], suffix: str, below: str) -> bool:
+    """Return whether a file or folder beside one has its name with a higher number, and a file in it."""
+    for name in project.entries(path.parent):
+        other = _VERSION.search(name.removesuffix(suffix)) if name.endswith(suffix) else None
+        if other is None or other["name"] != version["name"] or (whole(other[2]) or 0) <= (whole(version[2]) or 0):
+            continue
+        if project.is_file(path.parent / name / below if below else path.parent / name):
+            return True
+    return False
 
 
 def only_notebooks_call(subject: Subject) -> bool:

@@ -35,7 +35,13 @@ _LINE = regex.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """A line that says nothing else: ``torch: 1.5.0``."""
-_VOLATILE = regex.compile(r"\bVariable\([^()\n]*\bvolatile\s*=\s*True")
+_VOLATILE = regex.compile(r"\bvolatile\s*=\s*True\b")
+_SINCE_1_9 = regex.compile(
+    r"\btorch\.(compile|inference_mode|autocast|amp\.(autocast|GradScaler)|set_float32_matmul_precision|mps|vmap|func)\b"
+    r"|\bbackends\.mps\b|\bscaled_dot_product_attention\b|\bweights_only\s*=|\btransforms\.v2\b|_Weights\b"
+    r"|\bweights\s*=\s*[\"'](DEFAULT|IMAGENET1K)|\btorch\.distributed\.(fsdp|_composable)\b|\|\s*None\b"
+)
+"""What programs have that are written for PyTorch 1.9 or newer, or for Python 3.10."""
 LASTING_WORKERS: Release = (1, 7)
 """The first release with ``persistent_workers``."""
 SEEDED_NUMPY: Release = (1, 9)
@@ -74,6 +80,18 @@ def may_predate(project: Project, module: ModuleIndex, since: Release) -> str:
     if since <= _LAST_NEXT and _has_old_code(module):
         return "the program is written for PyTorch before 1.13"
     return ""
+
+
+def may_leave_numpy_unseeded(project: Project, module: ModuleIndex) -> bool:
+    """Return whether a program may run with a release of PyTorch that seeds no NumPy in workers: nothing says which one
+    it has, and nothing in its module or those that this imports is newer."""
+    if may_predate(project, module, SEEDED_NUMPY):
+        return True
+    if _is_settled(project, module.path, SEEDED_NUMPY) or _stated(project, module.path)[1]:
+        return False
+    paths = (module.path, *sorted(project.imported(module.path)))
+    texts = (one.syntax.source.text for one in map(project.module_at, paths) if one is not None)
+    return not any(map(_SINCE_1_9.search, texts))
 
 
 def _is_settled(project: Project, path: Path, since: Release) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 
@@ -17,10 +18,26 @@ _PLAIN_BASES = frozenset({"object", "ABC", "namedtuple", "NamedTuple", "Generic"
 _OF_MODULES = frozenset(
     {
         "torch.nn.Module", "torch.nn.modules.Module", "torch.nn.modules.module.Module",
-        "torch.utils.data.Dataset", "torch.utils.data.dataset.Dataset",
+        "torch.utils.data.Dataset", "torch.utils.data.dataset.Dataset", "torch.utils.data.IterableDataset",
+        "torch.utils.data.dataset.IterableDataset",
     }
 )  # fmt: skip
 """Bases whose methods are known."""
+_OF_LIGHTNING = regex.compile(r"(pytorch_)?lightning(_fabric)?\.(\w+\.)*(LightningModule|LightningDataModule|Callback)")
+"""Bases of Lightning, whose hooks are known."""
+_HOOKS = frozenset(
+    {
+        "setup", "teardown", "prepare_data", "forward", "backward", "manual_backward", "toggle_optimizer",
+        "untoggle_optimizer", "clip_gradients", "tbptt_split_batch", "transfer_batch_to_device",
+        "get_progress_bar_dict", "freeze", "unfreeze", "to_onnx", "to_torchscript", "log", "log_dict", "print",
+        "all_gather", "optimizers", "lr_schedulers", "save_hyperparameters", "load_from_checkpoint", "summarize",
+        "state_key", "batch_size",
+    }
+)  # fmt: skip
+_PARTS_OF_HOOKS = regex.compile(
+    r"(on|configure|optimizer|lr_scheduler|train(ing)?|val(idation)?|test|predict|sanity|get)_\w+|\w+_(dataloaders?|step|epoch_end|step_end)"
+)
+"""How hooks of Lightning are called."""
 _CALLED = frozenset(
     {
         # torch.nn.Module
@@ -65,6 +82,10 @@ def derives_from_own(project: Project, module: ModuleIndex, owner: ast.ClassDef,
                 continue
             if not _OF_MODULES.isdisjoint(resolver.names(where, plain)):
                 if _is_known(method):
+                    return False
+                continue
+            if any(map(_OF_LIGHTNING.fullmatch, resolver.names(where, plain))):
+                if _is_known(method) or method in _HOOKS or _PARTS_OF_HOOKS.fullmatch(method):
                     return False
                 continue
             if not any(isinstance(ref.node, ast.ClassDef) for ref in resolver.points_to(where, plain)):

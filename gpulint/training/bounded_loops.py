@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gpulint.query import query
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
+from gpulint.training.single_rounds import ends_at_once
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name
 
@@ -20,12 +21,13 @@ FEW = 16
 
 
 def reads_few_batches(project: Project, where: NodeRef) -> bool:
-    """Return whether a loop over batches stops after the first (``break`` at its end) or, other than for training,
-    after a known small number (``if i >= samples: break``, ``islice(loader, 4)``)."""
+    """Return whether a loop over batches stops after the first (``break`` at its end, or ``return`` where no training
+    loop is around it) or, other than for training, after a known small number (``if i >= samples: break``,
+    ``islice(loader, 4)``)."""
     loop = where.node
     if not isinstance(loop, ast.For | ast.AsyncFor):
         return False
-    if isinstance(loop.body[-1], ast.Break):
+    if isinstance(loop.body[-1], ast.Break) or (ends_at_once(loop) and not _is_run_again(project, where)):
         return True
     limits = (*_limits(where.module, loop), *_slices(loop.iter))
     return (
@@ -35,6 +37,12 @@ def reads_few_batches(project: Project, where: NodeRef) -> bool:
         )
         and project.fact(LoopContexts).role(where.module, loop) is not Role.STEP
     )
+
+
+def _is_run_again(project: Project, where: NodeRef) -> bool:
+    """Return whether the steps or the epochs of a training run a loop again, and take a batch from it each time."""
+    around = project.fact(LoopContexts).enclosing_loops(where.module, where.node)
+    return any(context.role in (Role.STEP, Role.EPOCH) for context in around)
 
 
 def _slices(source: ast.expr) -> Iterator[ast.expr]:
@@ -69,18 +77,19 @@ def _ranges(source: ast.expr) -> Iterator[ast.expr]:
 
 def is_restarted(project: Project, where: NodeRef) -> bool:
     """Return whether a loop over batches is run again by each round of a loop around it, other than an epoch, and stops
-    after a known small number of batches: each round starts the loader anew."""
+    after a known small number of batches, or by each call of its function in a training, for one batch: each round
+    starts the loader anew."""
     loop = where.node
     if not isinstance(loop, ast.For | ast.AsyncFor):
         return False
     around = next((up for up in where.module.syntax.ancestors(loop) if isinstance(up, (*LOOPS, *FUNCTIONS))), None)
     if not isinstance(around, LOOPS):
-        return False
+        return ends_at_once(loop) and _is_run_again(project, where)
     if isinstance(loop.body[-1], ast.Break):
         return True
     return any(
         project.fact(Constants).of(where.module, limit).every(lambda value: isinstance(value, int) and value <= FEW)
-        for limit in _limits(where.module, loop)
+        for limit in _limits(where.module, loop, (ast.Break,))
     )
 
 
@@ -97,12 +106,14 @@ def is_left_at_once(project: Project, where: NodeRef) -> bool:
 
 
 @query
-def _limits(module: ModuleIndex, loop: ast.For | ast.AsyncFor) -> tuple[ast.expr, ...]:
-    """Return what the count of a loop is compared with in each ``if ...: break`` right in its body."""
+def _limits(
+    module: ModuleIndex, loop: ast.For | ast.AsyncFor, exits: tuple[type[ast.stmt], ...] = (ast.Break, ast.Return)
+) -> tuple[ast.expr, ...]:
+    """Return what the count of a loop is compared with in each ``if ...: break`` right in its body, or ``return``."""
     tests = (
         statement.test
         for statement in loop.body
-        if isinstance(statement, ast.If) and isinstance(statement.body[-1], ast.Break)
+        if isinstance(statement, ast.If) and isinstance(statement.body[-1], exits)
     )
     found = (_limit(loop, test) or _counted_limit(module, loop, test) for test in tests)
     return tuple(limit for limit in found if limit is not None)

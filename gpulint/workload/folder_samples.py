@@ -119,14 +119,14 @@ def _of_call(
         folder = keyword_value(call, "root")
     if folder is None:
         return None
-    texts = _texts(project, NodeRef(ref.module, folder), given, depth)
+    texts = texts_of(project, NodeRef(ref.module, folder), given, depth)
     deep = deep or name in (*_FOLDERS, "rglob", "walk")
     counts = [_count(project, ref, f"{text}/{pattern}" if pattern != _ALL else text, deep=deep) for text in texts]
     known = [count for count in counts if count is not None]
     return max(known) if known and len(known) == len(counts) else None
 
 
-def _texts(project: Project, ref: NodeRef, given: Given, depth: int) -> list[str]:
+def texts_of(project: Project, ref: NodeRef, given: Given, depth: int = MAX_DEPTH) -> list[str]:
     """Return what the text of a path may be; empty if a part of it is unknown."""
     if not depth:
         return []
@@ -147,13 +147,13 @@ def _texts(project: Project, ref: NodeRef, given: Given, depth: int) -> list[str
             values = [one.value for one in kept]
             if len(values) != 1 or values[0] is None:
                 return []
-            return _texts(project, NodeRef(ref.module, values[0]), given, depth - 1)
+            return texts_of(project, NodeRef(ref.module, values[0]), given, depth - 1)
         case _:
             passed = given(ref)
             known = project.fact(Constants).of(passed.module, passed.node)
             texts = [value for value in known.constants if isinstance(value, str)]
             return texts if known.complete and len(texts) == len(known.constants) else []
-    found = [_texts(project, NodeRef(ref.module, part), given, depth - 1) for part in parts]
+    found = [texts_of(project, NodeRef(ref.module, part), given, depth - 1) for part in parts]
     return [between.join(one) for one in product(*found)] if all(len(one) == 1 for one in found) else []
 
 
@@ -166,7 +166,7 @@ def _count(project: Project, ref: NodeRef, text: str, *, deep: bool) -> int | No
     below, pattern = parts[fixed:], parts[-1] if fixed < len(parts) else _ALL
     folder = _folder(project, ref.module.path.parent, parts[:fixed])
     files = _files(project, folder, MAX_DEPTH if deep or len(below) > 1 else 1) if folder is not None else None
-    if folder is None or not files or _is_filled(project, folder, files[0].suffix):
+    if folder is None or not files or is_filled(project, folder, files[0].suffix):
         return None
     folders = {path.parent for path in files}
     if len(folders) > 1 and len(files) < _EXAMPLES * len(folders):
@@ -205,7 +205,7 @@ def _files(project: Project, folder: Path, depth: int) -> tuple[Path, ...] | Non
 
 
 @query
-def _is_filled(project: Project, folder: Path, ending: str) -> bool:
+def is_filled(project: Project, folder: Path, ending: str) -> bool:
     """Return whether git ignores such files in a folder, or the project's description says to put files there."""
     sample = folder / f"0{ending}"
     for above in folder.parents:

@@ -62,7 +62,7 @@ def only_draw_seeded(project: Project, loader: Loader) -> str:
     """Return the function with which samples are drawn at random where a program that makes the loader seeds what that
     draws from, but not PyTorch, from whose random state workers take their seeds; empty if there is none."""
     starts = [start.module for start in route_to(project, loader.call).starts]
-    for library in (PYTHON, NUMPY):
+    for library in (NUMPY, PYTHON):
         if name := global_draw(project, loader, library):
             for program in dict.fromkeys(starts or [loader.module]):
                 seeds = _seeds(project, program)

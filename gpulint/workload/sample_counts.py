@@ -15,10 +15,13 @@ from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.values.constants import Constants
 from gpulint.workload.filled_lists import appended, is_empty_list, is_grown, rounds, written_items
 from gpulint.workload.folder_samples import files_below, files_of
+from gpulint.workload.listed_samples import lines_of
 from gpulint.workload.part_counts import length_of, of_index, of_loop, of_part
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, BindingKind, NodeRef, last_name
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gpulint.project import Project
     from gpulint.workspace.module_index import FunctionNode, ModuleIndex
 
@@ -137,7 +140,7 @@ def _of_value(project: Project, made: NodeRef, depth: int) -> tuple[int, ...]:
 
     if made.path:
         return of_part(project, made, count)
-    if found := files_of(project, made):
+    if found := files_of(project, made) or lines_of(project, made):
         return (found,)
     match made.node:
         case ast.Call() as call:
@@ -214,17 +217,22 @@ def _filled(
     project: Project, module: ModuleIndex, owner: ast.ClassDef, held: ast.expr, made: NodeRef
 ) -> tuple[int, ...]:
     """Return how many samples a class puts into a list, one in each round of loops that are counted (``for _ in
-    range(num_samples): self.rows.append(make())``)."""
+    range(num_samples): self.rows.append(make())``), perhaps before it keeps the list."""
     kept = module.attributes.get((owner, held.attr), ()) if isinstance(held, ast.Attribute) else ()
-    if [ast.dump(one.value) for one in kept if one.value is not None] != [ast.dump(ast.List([], ast.Load()))]:
+    values = [one.value for one in kept if one.value is not None]
+    if len(values) != 1 or not all(
+        is_empty_list(one.node) for one in project.fact(Resolver).points_to(module, values[0])
+    ):
         return ()
-    text, total = ast.unparse(held), 0
+    text, total = ast.unparse(values[0] if isinstance(values[0], ast.Name) else held), 0
     for call in (part for part in walk(owner) if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute)):
         assert isinstance(call.func, ast.Attribute)
         if ast.unparse(call.func.value) != text:
             continue
         around = [up for up in module.syntax.ancestors(call) if isinstance(up, LOOPS)]
-        files = files_below(project, around, module, lambda ref: _given(ref, made))
+        files = files_below(project, around, module, lambda ref: _given(ref, made)) or _lines(
+            project, module, around, made
+        )
         if files and call.func.attr == "append":
             total += files
             continue
@@ -236,13 +244,26 @@ def _filled(
     return (total,) if total else ()
 
 
+def _lines(project: Project, module: ModuleIndex, loops: Sequence[ast.stmt], made: NodeRef) -> int | None:
+    """Return how many lines of a file one loop goes over."""
+    match loops:
+        case [ast.For(iter=source)]:
+            return lines_of(project, NodeRef(module, source), lambda ref: _given(ref, made))
+    return None
+
+
 def _listed(project: Project, module: ModuleIndex, owner: ast.ClassDef, held: ast.expr, made: NodeRef) -> int:
     """Return how many files a class lists of the folder that it is given."""
     kept = module.attributes.get((owner, held.attr), ()) if isinstance(held, ast.Attribute) else ()
     values = [one.value for one in kept]
     if len(values) != 1 or values[0] is None:
         return 0
-    return files_of(project, NodeRef(module, values[0]), lambda ref: _given(ref, made)) or 0
+    listing = NodeRef(module, values[0])
+    return (
+        files_of(project, listing, lambda ref: _given(ref, made))
+        or lines_of(project, listing, lambda ref: _given(ref, made))
+        or 0
+    )
 
 
 def _given(ref: NodeRef, made: NodeRef) -> NodeRef:

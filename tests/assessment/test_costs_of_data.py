@@ -169,7 +169,7 @@ def test_each_wait_of_a_step_counts(tmp_path: Path) -> None:
     (single,) = impacts(tmp_path / "a", {"net.py": "", "train.py": one})["GPU305"]
     assert single.basis == "every step, the host waits for the GPU"
     assert {impact.basis for impact in impacts(tmp_path / "b", {"net.py": "", "train.py": three})["GPU305"]} == {
-        "every step, 3 waits"
+        "every step, 3 waits, 2 of them brief, right after another one"
     }
 
 
@@ -306,7 +306,7 @@ def test_only_the_first_of_several_copies_keeps_its_level(tmp_path: Path) -> Non
         (
             "    total += loss.item()\n    bar.set_postfix(loss=loss.item())\n",
             "low",
-            "every step, 2 waits, line 11 waits in any case (`loss.item()`)",
+            "every step, 2 waits, 1 of them brief, right after another one, line 11 waits in any case (`loss.item()`)",
         ),
         (
             "    total += loss.item()\n    real = critic(labels)\n    real.backward()\n    other += real.item()\n",

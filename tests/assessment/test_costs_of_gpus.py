@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.assessment.scans import HEAD, IMAGES, TRAINING, impacts, levels, scan
+from tests.assessment.scans import HEAD, IMAGES, TRAINING, bases, impacts, levels, scan
 
 STEPS = """\
 import argparse
@@ -116,6 +116,33 @@ def test_a_program_whose_distributed_version_jobs_start_costs_little(tmp_path: P
         "run.sh": f"#!/bin/bash\n#SBATCH --gres=gpu:4\npython {started}\n",
     }
     assert (levels(tmp_path, files, "GPU303") == ["low"]) is low
+
+
+@pytest.mark.parametrize(
+    ("path", "others", "low"),
+    [
+        ("v01/train.py", {"v02/train.py": "print(1)\n"}, True),
+        ("code_v1/run/train.py", {"code_v2/run/train.py": "print(1)\n"}, True),
+        ("train_v1.py", {"train_v3.py": "print(1)\n"}, True),
+        ("v02/train.py", {"v01/train.py": "print(1)\n"}, False),
+        ("v01/train.py", {"v02/other.py": "print(1)\n"}, False),
+        ("v01/train.py", {"v02/train.py": "print(1)\n", "start.py": "import v01.train\n"}, False),
+        (
+            "v01/train.py",
+            {"v02/train.py": "print(1)\n", "run.sh": "#SBATCH --gres=gpu:1\npython v01/train.py\n"},
+            False,
+        ),
+        ("train_resnet_v1.py", {"train_resnet_v2.py": "print(1)\n"}, False),
+        ("train.py", {}, False),
+    ],
+)
+def test_a_program_with_a_newer_version_beside_it_costs_little(
+    tmp_path: Path, path: str, others: dict[str, str], low: bool
+) -> None:
+    files = {"net.py": "", path: HEAD + IMAGES + TRAINING, **others}
+    (found,) = bases(tmp_path, files, "GPU303")
+    assert ("newer version" in found) is low
+    assert found.startswith("low") is low
 
 
 @pytest.mark.parametrize(("gpus", "level"), [(1, "low"), (2, "low"), (4, "seldom")])

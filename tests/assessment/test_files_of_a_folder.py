@@ -67,6 +67,58 @@ def test_files_of_the_default_folder_are_counted(tmp_path: Path, listing: str) -
     assert levels(tmp_path / "fifty", _tree(listing, 400), "GPU303") == ["high"]
 
 
+_NAMES = "self.paths = [line.strip() for line in open(root)]"
+_LISTS = (
+    _NAMES,
+    "names = open(root).read().splitlines()\n        self.paths = [f'photos/{name}' for name in names]",
+    "self.paths = []\n        with open(root) as lines:\n            for line in lines:\n"
+    "                self.paths.append(line.strip())",
+    "lines = open(root, 'r')\n        paths = []\n        for line in lines:\n            paths.append(line.strip())\n"
+    "        self.paths = paths",
+    "self.paths = list(np.loadtxt(root, dtype=str))",
+    "self.paths = pd.read_csv(root)",
+)
+
+
+def _listed(listing: str, lines: int, given: str = "lists/train.txt", at: str = "lists/train.txt") -> dict[str, str]:
+    program = _DATA.replace("LISTING", listing).replace("photos/good", given)
+    program = program.replace("import torch\n", "import numpy as np\nimport pandas as pd\nimport torch\n", 1)
+    return {"train.py": program, at: "".join(f"{number}.jpg\n\n" for number in range(lines))}
+
+
+@pytest.mark.parametrize("listing", _LISTS)
+def test_lines_of_a_list_of_the_tree_are_counted(tmp_path: Path, listing: str) -> None:
+    (found,) = bases(tmp_path / "two", _listed(listing, 16), "GPU303")
+    assert found.startswith("low") and "workers start in the time of an epoch" in found
+    assert levels(tmp_path / "many", _listed(listing, 4000), "GPU303") == ["high"]
+
+
+@pytest.mark.parametrize(
+    ("given", "at", "level"),
+    [
+        ("D:/photos/train/train.txt", "files/train.txt", "low"),
+        ("/home/me/photos/train.txt", "files/train.txt", "low"),
+        ("/home/me/photos/train.txt", "files/val.txt", "high"),
+        ("train.txt", "files/train.txt", "high"),
+        ("lists/train.names", "lists/train.names", "high"),
+    ],
+)
+def test_a_list_on_the_machine_of_the_author_is_that_of_the_tree(
+    tmp_path: Path, given: str, at: str, level: str
+) -> None:
+    assert levels(tmp_path, _listed(_NAMES, 16, given, at), "GPU303") == [level]
+
+
+def test_two_lists_of_a_name_say_nothing(tmp_path: Path) -> None:
+    files = {**_listed(_NAMES, 16, "/home/me/train.txt", "first/train.txt"), "second/train.txt": "1.jpg\n"}
+    assert levels(tmp_path, files, "GPU303") == ["high"]
+
+
+def test_a_list_that_is_to_be_filled_says_nothing(tmp_path: Path) -> None:
+    files = {**_listed(_NAMES, 16), "README.md": "Put the names of your photos into lists/train.txt.\n"}
+    assert levels(tmp_path, files, "GPU303") == ["high"]
+
+
 def test_a_folder_of_classes_is_counted(tmp_path: Path) -> None:
     text = _DATA.replace("LISTING", "pass").replace(
         "Photos(args.data)", 'datasets.ImageFolder(os.path.join(args.data, "train"), transforms.Resize(224))'

@@ -222,7 +222,9 @@ _SWITCH = "    def {name}(self, batches):\n        torch.autograd.set_detect_ano
         ("Base, torch.nn.Module", "outer_update", "", "main.py", "low"),
         ("torch.nn.Module", "training_step", "", "main.py", "high"),
         ("torch.nn.Module", "on_epoch_end", "", "main.py", "high"),
-        ("lightning.LightningModule", "outer_update", "", "main.py", "high"),
+        ("lightning.LightningModule", "outer_update", "", "main.py", "low"),
+        ("lightning.LightningModule", "on_fit_start", "", "main.py", "high"),
+        ("lightning.Fabric", "outer_update", "", "main.py", "high"),
         ("torch.nn.Module", "outer_update", ", classifiers=['Programming Language :: Python']", "main.py", "high"),
         ("torch.nn.Module", "outer_update", "", "examples/main.py", "high"),
         ("torch.nn.Module", "update_all", "", "main.py", "high"),
@@ -987,3 +989,53 @@ def test_a_variable_that_a_function_sets_may_come_too_late(tmp_path: Path, above
     head = "import os\nimport torch\nfrom net import Net\n\ndef debug():\n"
     text = f'{head}    os.environ["CUDA_LAUNCH_BLOCKING"] = "1"\n\n{above}debug()\nnet = Net(3, 8, 3).cuda()\n{STEPS}'
     assert levels(tmp_path, {"net.py": NET, "train.py": text}, "GPU414") == [level]
+
+
+SHOWN = """\
+import importlib
+import torch
+from net import Net
+torch.autograd.set_detect_anomaly(True)
+net = importlib.import_module("net").Net(3, 8, 3).cuda()
+{then}
+"""
+
+
+@pytest.mark.parametrize(
+    ("then", "level"),
+    [("print(net(torch.ones(1, 3, 8, 8).cuda()))", "low"), ("net(x.cuda()).sum().backward()", "high")],
+)
+def test_anomaly_detection_costs_little_where_no_file_takes_gradients(tmp_path: Path, then: str, level: str) -> None:
+    assert levels(tmp_path, {"net.py": NET, "app.py": SHOWN.format(then=then)}, "GPU414") == [level]
+
+
+LIGHTNING = """\
+import torch
+import pytorch_lightning as pl
+
+class Net(pl.LightningModule):
+    def training_step(self, batch, index):
+        {inside}
+        return self(batch.cuda()).mean()
+
+{before}
+pl.Trainer(max_epochs=9{option}).fit(Net())
+"""
+DETECT = "torch.autograd.set_detect_anomaly(True)"
+
+
+@pytest.mark.parametrize(
+    ("inside", "before", "option", "found"),
+    [
+        ("print(index)", DETECT, "", ["low"]),
+        ("self.manual_backward(x)", f"def main():\n    {DETECT}\n\nmain()", ", detect_anomaly=False", ["low"]),
+        ("print(index)", DETECT, ", detect_anomaly=args.detect", ["high"]),
+        (DETECT, "print(1)", "", ["high"]),
+        ("print(index)", f"{DETECT}\nfor x in loader:\n    net(x.cuda()).sum().backward()", "", ["high"]),
+    ],
+)
+def test_lightning_switches_anomaly_detection_off(
+    tmp_path: Path, inside: str, before: str, option: str, found: list[str]
+) -> None:
+    text = LIGHTNING.format(inside=inside, before=before, option=option)
+    assert levels(tmp_path, {"net.py": NET, "train.py": text}, "GPU414") == found

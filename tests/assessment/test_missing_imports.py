@@ -47,3 +47,30 @@ def test_what_all_programs_import_is_somewhere_else(tmp_path: Path) -> None:
     assert levels(tmp_path, files, "GPU303") == ["low"]
     files |= {f"{name}.py": "from models.vindlu import VindLU\n" for name in ("new", "run")}
     assert levels(tmp_path, files, "GPU303") == ["high"]
+
+
+REACHED = {
+    "net.py": "",
+    "tools/ema.py": "class Average:\n    pass\n",
+    "train.py": "from tools.ema import Average\n\nprint(Average)\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("files", "level"),
+    [
+        ({}, "low"),
+        ({"tools/run.py": "import models.segment\n"}, "high"),  # started in that folder
+        ({"tools/ema.py": "class Other:\n    pass\n"}, "high"),  # maybe that of a package
+        ({"models/ema.py": "class Average:\n    pass\n"}, "high"),
+        ({"old/ema.py": "class Average:\n    pass\n"}, "high"),
+        ({"train.py": "import sys\n\nsys.path.append('tools')\n"}, "high"),
+        ({"train.py": "print('no one imports it by its folder')\n"}, "high"),
+        ({"run.sh": "export PYTHONPATH=tools\npython models/segment.py\n"}, "high"),
+    ],
+)
+def test_a_module_of_a_folder_that_no_program_is_in_is_not_there(
+    tmp_path: Path, files: dict[str, str], level: str
+) -> None:
+    text = f"{HEAD}from ema import Average\n{IMAGES}{TRAINING}"
+    assert levels(tmp_path, {**REACHED, **files, "models/segment.py": text}, "GPU303") == [level]

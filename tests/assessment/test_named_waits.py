@@ -49,7 +49,7 @@ def test_a_count_names_its_other_places(tmp_path: Path, capsys: pytest.CaptureFi
     counted = [(line, basis) for line, level, basis in found if level != "low"]
     for line, basis in counted:
         count = int(basis.partition(" waits")[0].rpartition(" ")[2])
-        lines = {int(number) for number in re.findall(r"\d+", re.sub(r"\d+ waits\b", "", basis))}
+        lines = {int(number) for number in re.findall(r"\d+", re.sub(r"\d+ (waits|of them)\b", "", basis))}
         assert len(lines | {line}) == count
     assert counted
 

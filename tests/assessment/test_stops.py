@@ -76,3 +76,37 @@ def test_a_forward_that_all_heirs_replace_stops_nothing(tmp_path: Path, twice: s
     program = f"{LOADED}{_BASE.format(twice=twice)}net = Heir()\n{use}net(torch.ones(2, 2).cuda()).sum().backward()\n"
     (found,) = impacts(tmp_path, {"train.py": program})["GPU102"]
     assert str(found.level) == level
+
+
+SAMPLES = """\
+import torch
+from net import Net
+model = Net().cuda()
+model.load_state_dict(torch.load("net.pt"))
+with torch.no_grad():
+    for x, y in loader:
+        samples = model(x.cuda())
+        breakpoint()
+        print(samples.mean())
+"""
+NET = "import torch\n\n\nclass Net(torch.nn.Linear):\n    pass\n"
+
+
+@pytest.mark.parametrize(
+    ("place", "note", "text", "level"),
+    [
+        ("inference.py", "README.md", "```bash\npython inference.py --ckpt net.pt --save\n```\n", "medium"),
+        ("inference.py", "docs/use.md", "Run `python3 -u ./inference.py` to test.\n", "medium"),
+        ("tools/sample.py", "README.md", "    torchrun --nproc_per_node=2 tools/sample.py --n 9\n", "medium"),
+        ("tools/sample.py", "README.md", "CUDA_VISIBLE_DEVICES=0 python -m tools.sample\n", "medium"),
+        ("tools/sample.py", "tools/README.md", "accelerate launch sample.py\n", "medium"),
+        ("inference.py", "README.md", "`inference.py` shows what a model makes of images.\n", "low"),
+        ("inference.py", "README.md", "python train.py --then inference.py\n", "low"),
+        ("inference.py", "README.md", "python other/inference.py\n", "low"),
+    ],
+)
+def test_a_stop_in_a_program_that_the_notes_start_counts(
+    tmp_path: Path, place: str, note: str, text: str, level: str
+) -> None:
+    found = impacts(tmp_path, {"net.py": NET, "tools/__init__.py": "", place: SAMPLES, note: text})["GPU102"]
+    assert [str(one.level) for one in found] == [level]

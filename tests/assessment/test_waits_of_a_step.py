@@ -133,3 +133,59 @@ def test_reads_of_another_module_that_are_shown_themselves_are_one_finding(
     found = impacts(tmp_path, capsys, "train.py") + impacts(tmp_path, capsys, "terms.py")
     assert len([one for one in found if one["level"] != "low"]) == shows
     assert any(costs_much(one) for one in found) is shows
+
+
+TESTED = """\
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.wanted = 4
+
+    def forward(self, rows, lengths, usages=False):
+        distances = torch.norm(rows - lengths, dim=-1)
+        inside = (distances <= 1).float()
+        places = inside.argsort(descending=True)COPY
+        if TEST:
+            places[0] = 0
+        return distances[:, places]
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "copy", "waits"),
+    [
+        ("inside.sum(-1).min() < self.wanted", ".cpu().numpy()", True),
+        ("inside.mean() > 0.5", ".cpu()", True),
+        ("inside[:, 0].any() == True", ".cpu()", True),
+        ("inside.sum(-1).min() < self.wanted", "", False),
+        ("inside.size(0) < self.wanted", ".cpu()", False),
+        ("len(inside) < self.wanted", ".cpu()", False),
+        ("lengths.min() < self.wanted", ".cpu()", False),
+    ],
+)
+def test_a_branch_on_what_is_copied_as_well_waits_in_any_case(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], test: str, copy: str, waits: bool
+) -> None:
+    (tmp_path / "net.py").write_text(TESTED.replace("TEST", test).replace("COPY", copy))
+    (tmp_path / "terms.py").write_text(TERMS)
+    (tmp_path / "train.py").write_text(LOOP.replace("CALL", "labels") + READS)
+    found = impacts(tmp_path, capsys, "train.py")
+    assert found and all(("net.py:13 waits in any case" in one["basis"]) is waits for one in found)
+
+
+@pytest.mark.parametrize(
+    ("between", "brief"), [("", 3), ("    optimizer.step()\n", 2), ("    critic(output).backward()\n", 2)]
+)
+def test_reads_right_after_another_one_are_said_to_be_brief(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], between: str, brief: int
+) -> None:
+    (tmp_path / "net.py").write_text(NET.replace("READ", ""))
+    (tmp_path / "terms.py").write_text(TERMS)
+    reads = READS.replace("    highest", f"{between}    highest")
+    (tmp_path / "train.py").write_text(LOOP.replace("CALL", "labels") + reads)
+    found = impacts(tmp_path, capsys, "train.py")
+    told = f"every step, 4 waits, {brief} of them brief, right after another one"
+    assert len(found) == 4 and all(one["basis"].startswith(told) for one in found)

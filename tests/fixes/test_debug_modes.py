@@ -214,3 +214,89 @@ def test_one_finding_names_all_modules_that_switch_a_mode_on(tmp_path: Path, cap
     out = " ".join(capsys.readouterr().out.split())  # lines are cut by the length of the path
     assert out.count("is left on") == 1
     assert "and 1 more" in out and out.count("the same switch") == 2
+
+
+EPOCH = """\
+import torch
+
+
+def train_epoch(net, loader):
+    for x in loader:
+        {inner}
+        net(x.cuda()).sum().backward()
+        optimizer.step()
+"""
+RUN = """\
+import torch
+from epochs import train_epoch
+
+{top}
+net = torch.nn.Linear(8, 8).cuda()
+if args.train:
+    train_epoch(net, loader)
+"""
+ON = "torch.autograd.set_detect_anomaly(True)"
+
+
+@pytest.mark.parametrize("inner", [ON, "torch.autograd.anomaly_mode.set_detect_anomaly(True)"])
+def test_a_mode_that_each_step_switches_on_again_goes_as_well(job: MakeJob, inner: str) -> None:
+    made = job({"epochs.py": EPOCH.format(inner=inner), "train.py": RUN.format(top=ON)})
+    found = {result.finding.path.name: result for result in made.scan("GPU414")}
+    assert "(also in epochs.py:6)" in found["train.py"].finding.help
+    assert "(also in train.py:4)" in found["epochs.py"].finding.help
+    for result in found.values():
+        assert isinstance(result.fix, Fix)
+        assert {edit.path.name for edit in result.fix.edits} == {"epochs.py", "train.py"}
+    assert made.repair("GPU414") > 0
+    assert not made.scan("GPU414")
+
+
+@pytest.mark.parametrize("condition", ["if step % 100 == 0:\n            ", "if args.debug:\n            "])
+def test_a_mode_that_only_some_steps_switch_on_keeps_nothing(job: MakeJob, condition: str) -> None:
+    made = job({"epochs.py": EPOCH.format(inner=condition + ON), "train.py": RUN.format(top=ON)})
+    fix = next(one.fix for one in made.scan("GPU414") if one.finding.path.name == "train.py")
+    assert isinstance(fix, Fix)
+    assert {edit.path.name for edit in fix.edits} == {"train.py"}
+
+
+def test_switches_of_one_module_go_together(job: MakeJob) -> None:
+    program = (
+        f"import torch\n\n{ON}\n\n\n" + EPOCH.format(inner=ON).partition("\n\n\n")[2] + "\n\ntrain_epoch(net, loader)\n"
+    )
+    made = job({"train.py": program})
+    for result in made.scan("GPU414"):
+        assert isinstance(result.fix, Fix)
+        assert len(result.fix.edits) == 2
+        assert "in 2 places" in result.fix.description
+    assert made.repair("GPU414") > 0
+    assert "anomaly" not in made.text("train.py")
+
+
+TRAINER = """\
+import lightning
+import torch
+
+{top}
+trainer = lightning.Trainer(max_epochs=9{option})
+trainer.fit(model)
+"""
+
+
+def test_an_option_of_a_trainer_and_a_call_go_together(job: MakeJob) -> None:
+    made = job({"train.py": TRAINER.format(top=ON, option=", detect_anomaly=True")})
+    found = made.scan("GPU414")
+    assert len(found) == 2
+    for result in found:
+        assert isinstance(result.fix, Fix)
+        assert len(result.fix.edits) == 2
+    assert made.repair("GPU414") > 0
+    assert "anomaly" not in made.text("train.py")
+
+
+def test_one_finding_names_all_switches_of_a_module(tmp_path: Path, capsys: Any) -> None:
+    program = f"import torch\n\n{ON}\n\n\n{EPOCH.format(inner=ON).partition('import torch')[2].strip()}\n\n\n"
+    (tmp_path / "train.py").write_text(f"{program}train_epoch(torch.nn.Linear(8, 8), loader)\n")
+    main(["scan", "--isolated", "--no-cache", "--select", "GPU414", str(tmp_path)])
+    out = " ".join(capsys.readouterr().out.split())
+    assert out.count("is left on") == 1
+    assert "train.py:8)" in out

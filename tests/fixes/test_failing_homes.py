@@ -41,7 +41,7 @@ class Photos:
         self.files = np.array(folder.files())
 
     def __getitem__(self, index):
-        return decoded(self.files[index])
+        return np.load(self.files[index])
 
 
 """

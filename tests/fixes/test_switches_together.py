@@ -108,3 +108,85 @@ def test_a_variable_goes_from_all_modules_that_set_it(job: MakeJob, value: str) 
     for result in made.scan("GPU414"):
         assert isinstance(result.fix, Fix)
         assert {edit.path.name for edit in result.fix.edits} == paths
+
+
+SCRIPT = """\
+#!/bin/bash
+#SBATCH --gres=gpu:4
+{export}
+{prefix}python {program}
+"""
+BLOCKED = """\
+import os
+
+{switch}
+import torch
+
+net = torch.nn.Linear(3, 8).cuda()
+for x in loader:
+    net(x.cuda()).sum().backward()
+    optimizer.step()
+"""
+EXPORT = "export CUDA_LAUNCH_BLOCKING=1"
+
+
+@pytest.mark.parametrize(("export", "prefix"), [(EXPORT, ""), ("", "CUDA_LAUNCH_BLOCKING=1 ")])
+@pytest.mark.parametrize("switch", [BLOCKS, BLOCKS.replace("'1'", "'true'")])
+def test_a_variable_goes_from_a_program_and_from_what_starts_it(
+    job: MakeJob, export: str, prefix: str, switch: str
+) -> None:
+    script = SCRIPT.format(export=export, prefix=prefix, program="train.py")
+    made = job({"train.py": BLOCKED.format(switch=switch), "job.sh": script})
+    found = {result.finding.path.name: result for result in made.scan("GPU414")}
+    assert found.keys() == {"train.py", "job.sh"}
+    assert "(also in train.py:3)" in found["job.sh"].finding.help
+    for result in found.values():
+        assert isinstance(result.fix, Fix)
+        assert {edit.path.name for edit in result.fix.edits} == {"train.py", "job.sh"}
+        assert "in 2 files" in result.fix.description
+    assert made.repair("GPU414") > 0
+    assert not any("BLOCKING" in made.text(name) for name in ("train.py", "job.sh"))
+
+
+def test_scripts_that_start_the_same_program_are_other_runs(job: MakeJob) -> None:
+    script = SCRIPT.format(export=EXPORT, prefix="", program="train.py")
+    made = job({"train.py": BLOCKED.format(switch=""), "one.sh": script, "two.sh": script})
+    for result in made.scan("GPU414"):
+        assert "also in" not in result.finding.help
+        assert isinstance(result.fix, Fix)
+        assert {edit.path for edit in result.fix.edits} == {result.finding.path}
+
+
+def test_a_script_that_starts_another_program_is_left_to_itself(job: MakeJob) -> None:
+    script = SCRIPT.format(export=EXPORT, prefix="", program="other.py")
+    made = job({"train.py": BLOCKED.format(switch=BLOCKS), "other.py": BLOCKED.format(switch=""), "job.sh": script})
+    for result in made.scan("GPU414"):
+        assert isinstance(result.fix, Fix)
+        assert {edit.path for edit in result.fix.edits} == {result.finding.path}
+
+
+TWICE = """\
+import torch
+
+{top}
+
+
+def main():
+    {inside}
+    net = torch.nn.Conv2d(3, 8, 3).cuda()
+    for x in loader:
+        net(x.cuda()).sum().backward()
+        optimizer.step()
+
+
+main()
+"""
+
+
+@pytest.mark.parametrize("switch", ["torch.autograd.set_detect_anomaly(True)", OFF], ids=["anomalies", "cuDNN"])
+def test_both_switches_of_a_module_go(job: MakeJob, switch: str) -> None:
+    made = job({"train.py": TWICE.format(top=switch, inside=switch)})
+    first, second = made.scan("GPU414")
+    assert "also in train.py:7" in first.finding.help and "also in train.py:3" in second.finding.help
+    assert made.repair("GPU414") > 0
+    assert not made.scan("GPU414")

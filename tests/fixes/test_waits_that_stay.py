@@ -134,3 +134,163 @@ def test_a_function_that_promises_no_number_returns_a_tensor(job: MakeJob, doc: 
     made = job({"train.py": PROMISED.format(name="value_of", doc=doc)})
     assert made.repair("GPU305") == 1
     assert "    return value.view(-1).detach()\n" in made.text("train.py")
+
+
+LOSSES = """\
+import torch
+
+
+class Trainer:
+    def __init__(self, model, optimizer, meters):
+        self.model, self.optimizer, self.meters = model.cuda(), optimizer, meters
+
+    def parts(self, x):
+        distances = torch.norm(self.model(x), dim=-1)
+        inside = (distances <= 1).float()
+        {parts}
+        return {{"near": distances.mean(), "far": inside.square().mean()}}
+
+    def step(self, x):
+        losses = self.parts(x)
+        self.optimizer.zero_grad()
+        losses["near"].backward()
+        self.optimizer.step()
+        return losses
+
+    def train(self, loader):
+        for number, x in enumerate(loader):
+            losses = self.step(x.cuda(non_blocking=True))
+            {before}
+            for name, value in losses.items():
+                losses[name] = value.item()
+                {again}
+            if number % 10 == 0:
+                print(losses)
+"""
+UPDATE = "self.meters[name].update(value.item())"
+TESTED = "if inside.sum(-1).min() < 4: print(inside.argsort().cpu().numpy())"
+
+
+def losses(again: str = UPDATE, before: str = "pass", parts: str = "pass") -> dict[str, str]:
+    return {"train.py": LOSSES.format(again=again, before=before, parts=parts)}
+
+
+@pytest.mark.parametrize(
+    ("again", "after"),
+    [
+        (UPDATE, "                self.meters[name].update(value)\n"),
+        ("self.total += value.item() * 2", "                self.total += value * 2\n"),
+        ("self.total += float(value)", "                self.total += float(value)\n"),
+        ("self.put(name, value.detach().item(), value.item())", "                self.put(name, value, value)\n"),
+    ],
+)
+def test_values_that_rounds_read_again_are_read_above_the_loop(job: MakeJob, again: str, after: str) -> None:
+    made = job(losses(again))
+    assert made.repair("GPU305") == 1
+    text = made.text("train.py")
+    assert f"losses.update(zip(losses, values))\n            for name, value in losses.items():\n{after}" in text
+    assert ".item()" not in text
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        f"{UPDATE}; self.kept = value",
+        "self.meters[name].update(value.item()); self.check(value)",
+        f"{UPDATE}\n                if self.done: break",
+        f"{UPDATE}\n                self.check(int(value))",
+    ],
+)
+def test_values_whose_tensor_a_round_needs_as_well_stay(job: MakeJob, again: str) -> None:
+    check_declined(job, "GPU305", losses(again), "stored in an object or a table in every step")
+
+
+def test_values_that_a_round_reads_once_are_read_below_it(job: MakeJob) -> None:
+    made = job(losses("self.kept = value"))
+    assert made.repair("GPU305") == 1
+    assert "losses[name] = value.detach()\n                self.kept = value\n" in made.text("train.py")
+
+
+@pytest.mark.parametrize(
+    ("before", "parts", "reason"),
+    [
+        ('if losses["near"].item() > 9: raise ValueError', "pass", "every step waits in line 24 as well"),
+        ("pass", "if distances.max().item() > 9: self.shrink()", "every step waits in line 11 as well"),
+        ("pass", f"shown = inside.argsort().cpu().numpy()\n        {TESTED}", "every step waits in line 11 as well"),
+        ("pass", "sizes = inside.unique()", "every step waits in line 11 as well"),
+    ],
+)
+def test_ready_values_stay_beside_a_wait_of_the_step(job: MakeJob, before: str, parts: str, reason: str) -> None:
+    check_declined(job, "GPU305", losses(before=before, parts=parts), reason)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        "shown = inside.argsort() if inside.shape[0] < 4 else inside",
+        "assert inside.ndim == 1",
+        "self.count = 0 if self.count % 50 else inside.mean().item()",
+    ],
+)
+def test_ready_values_are_read_together_where_nothing_else_waits(job: MakeJob, parts: str) -> None:
+    made = job(losses(parts=parts))
+    assert made.repair("GPU305") == 1
+    assert "torch.stack(list(losses.values())).tolist()" in made.text("train.py")
+
+
+LISTED = """\
+import torch
+
+
+def train(model, loader, optimizer):
+    model.cuda()
+    for x in loader:
+        losses = model(x.cuda(non_blocking=True))
+        loss = sum(losses)
+        {test}
+        loss.backward()
+        optimizer.step()
+        shown = [one.item() for one in losses]
+        print(shown)
+"""
+
+
+@pytest.mark.parametrize("test", ["pass", "if torch.isnan(loss): break"])
+def test_a_list_of_losses_is_read_at_once_where_nothing_else_waits(job: MakeJob, test: str) -> None:
+    made = job({"train.py": LISTED.format(test=test)})
+    assert made.repair("GPU305") == (test == "pass")
+    assert ("shown = torch.stack(" in made.text("train.py")) is (test == "pass")
+
+
+HEADS = """\
+import torch
+
+heads = [torch.nn.Linear(4, 2).cuda() for _ in range(3)]
+
+
+def train(model, loader, optimizer, criterion):
+    for x, y in loader:
+        x, y = x.cuda(non_blocking=True), y.cuda(non_blocking=True)
+        output = model(x)
+        loss = criterion(output, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if loss.item() > 100:
+            raise ValueError(x)
+        found = []
+        for head in heads:
+            found.append(criterion(head(output), y).item())
+        print(found)
+"""
+
+
+def test_values_that_each_round_computes_are_read_together_all_the_same(job: MakeJob) -> None:
+    made = job({"train.py": HEADS})
+    assert made.repair("GPU305") == 1
+    assert "found = torch.stack(found).tolist()" in made.text("train.py")
+
+
+def test_one_read_of_a_round_stays_beside_another_one_that_no_fix_changes(job: MakeJob) -> None:
+    again = "self.put(name, torch.norm(self.model.weight[name]).item())"
+    check_declined(job, "GPU305", losses(again), "each round waits in line 27 as well, which no fix changes")

@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 import ast
-import itertools
-from collections.abc import Iterable
 from dataclasses import replace
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait, check
 
 from gpulint.documents.python import walk
 from gpulint.finding import Finding
-from gpulint.fix import TOGETHER, Declined, Fix, Fixer, Safety
+from gpulint.fix import Declined, Fix, Fixer, Safety
 from gpulint.placement.synchronization import SyncPoints
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.training.guards import Guards
-from gpulint.workspace.module_index import FUNCTIONS, LOOPS, LoopNode, ModuleIndex, last_name
+from gpulint.workspace.module_index import LOOPS, LoopNode, ModuleIndex, last_name
 from gpulint_fixers.edits.versions import predates_device_argument
 from gpulint_fixers.waits.barriers import is_barrier, without_barriers
 from gpulint_fixers.waits.called_waits import called_modules, sites_in
 from gpulint_fixers.waits.copied_numbers import told_of_numbers
 from gpulint_fixers.waits.default_branches import is_within_by_default
 from gpulint_fixers.waits.device_values import logged
-from gpulint_fixers.waits.fix_kinds import READ_ELSEWHERE, Removal, WholeCopy, read_in_rounds
+from gpulint_fixers.waits.fix_kinds import READ_ELSEWHERE, Removal, read_in_rounds
 from gpulint_fixers.waits.guarded_loops import guarded_loop
 from gpulint_fixers.waits.inner_loops.inner_sums import rounds_wait, stays_in_rounds, summed_inside
 from gpulint_fixers.waits.inner_loops.list_indices import stays_as_index
 from gpulint_fixers.waits.inner_loops.reads_together import read_together
+from gpulint_fixers.waits.inner_loops.ready_values import are_ready, inner_round, is_changed, places_of
 from gpulint_fixers.waits.joined_branches import joined_branches, unsafe_in_branches
 from gpulint_fixers.waits.logs.logging_runs import log_run
 from gpulint_fixers.waits.logs.thinned_logs import told_of_logs
 from gpulint_fixers.waits.masked_sums import summed_by_mask
-from gpulint_fixers.waits.partner_fixes import fixes_of, with_partners
+from gpulint_fixers.waits.partner_fixes import as_safe_as, with_partners
 from gpulint_fixers.waits.parts_of_steps import gains_nothing_later
 from gpulint_fixers.waits.remaining_reads import other_way, read_elsewhere, remaining_read, stays_in, waits_anyway
 from gpulint_fixers.waits.repairs import repair
@@ -92,7 +91,7 @@ def _in_rounds(project: Project, found: HostWait, made: Fix, inner: ast.For) -> 
     """The fix of a wait in each round of an inner loop, by what the other waits of the rounds leave of its gain."""
     others = _waits_of_rounds(project, found.module, inner)
     stays = stays_in_rounds(project, found, inner, others)
-    return _as_safe_as(found, made, others) if stays is None else stays
+    return as_safe_as(found, made, others) if stays is None else stays
 
 
 @query
@@ -111,22 +110,43 @@ def _together(finding: Finding, project: Project, found: HostWait) -> Fix | Decl
     if together is None:
         return None
     stays = stays_as_index(project, found, together) or _stays_beside(project, found, together)
+    stays = stays or _stays_after(finding, project, found, together)
     return together if stays is None else stays
 
 
 def _stays_beside(project: Project, found: HostWait, made: Fix) -> Declined | None:
-    """Return why one copy of a whole tensor gains little: the rounds of the same loop read others one by one, and no
-    fix changes that. One wait instead of one per element is worth it beside waits of the step."""
-    around = found.module.syntax.ancestors(found.syncs[0].node)
-    inside = itertools.takewhile(lambda up: up is not found.context.loop.node and not isinstance(up, FUNCTIONS), around)
-    inner = next((up for up in inside if isinstance(up, ast.For)), None)
-    if inner is None or not isinstance(made, WholeCopy):
+    """Return why one copy for all rounds gains little: the rounds of the same loop read others one by one, and no fix
+    changes that. One wait instead of one per element is worth it beside waits of the step."""
+    inner = inner_round(found)
+    if not isinstance(inner, ast.For):
         return None
     others = [
         (one, fixed if isinstance(fixed, Fix) else read_together(project, one.payload) or fixed)  # type: ignore[arg-type]
         for one, fixed in _waits_of_rounds(project, found.module, inner)
+        if not is_changed(made, one.payload)
     ]
     return stays_in_rounds(project, found, inner, others)
+
+
+def _stays_after(finding: Finding, project: Project, found: HostWait, made: Fix) -> Declined | None:
+    """Return why one copy of a handful of values that are ready gains little: the step waits for something else, and no
+    fix changes that."""
+    if not are_ready(found):
+        return None
+    loop = found.context.loop
+    waits = [(one, fixed, here) for one, fixed, here in _waits(project, loop.module, loop.node) if one != finding]
+    if found.context.calls:
+        beside = _waits_beside(project, finding, found)
+        staying = [] if beside is None else [beside]
+    else:
+        own = branches_around(found.module, found.statement, loop.node)
+        staying = [one for one, fixed, here in waits if here <= own and not isinstance(fixed, Fix)]
+    for other in staying:
+        if not is_changed(made, other.payload) and not _is_halved(project, other):
+            file = "" if other.path == found.module.path else f" of {other.path.name}"
+            return stays_in("every step", f"{other.span.words}{file}", False)
+    gone = (one.payload for one, fixed, _ in waits if isinstance(fixed, Fix) or is_changed(made, one.payload))
+    return waits_anyway(project, found, places_of(found, *gone))
 
 
 def _later(finding: Finding, project: Project) -> Fix | Declined:
@@ -160,7 +180,7 @@ def _later(finding: Finding, project: Project) -> Fix | Declined:
     if isinstance(made, Declined):
         return made
     beside = [*((one, fixed) for one, fixed, _ in others), *joined]
-    made = with_partners(found, _as_safe_as(found, told_of_logs(found, made), beside), beside)
+    made = with_partners(found, as_safe_as(found, told_of_logs(found, made), beside), beside)
     return told_of_numbers(project, found, made, here)
 
 
@@ -168,24 +188,7 @@ def _changed(project: Project, found: HostWait) -> frozenset[ast.AST]:
     """The places of the loop that wait no more with their fixes."""
     loop = found.context.loop
     fixed = (one.payload for one, made, _ in _waits(project, loop.module, loop.node) if isinstance(made, Fix))
-    waits = (found, *(wait for wait in fixed if isinstance(wait, HostWait)))
-    return frozenset(sync.node for wait in waits for sync in wait.syncs)
-
-
-def _as_safe_as(found: HostWait, made: Fix, others: Iterable[tuple[Finding, Fix | Declined]]) -> Fix:
-    """The fix, unsafe if one of those that it helps together with is."""
-    others = list(others)
-    unsafe = [one for one, fixed in others if isinstance(fixed, Fix) and _is_unsafe(fixed)]
-    if made.safety is not Safety.SAFE or not unsafe:
-        return made
-    told = {fixed.description.partition("; ")[2] for _, fixed in others if isinstance(fixed, Fix) and _is_unsafe(fixed)}
-    why = next(iter(told)) if len(told) == 1 else ""
-    text = f"{TOGETHER} {fixes_of(found, unsafe)}" + (f" ({why})" if why else ", which may change results")
-    return replace(made, safety=Safety.UNSAFE, description=f"{made.description}; {text}")
-
-
-def _is_unsafe(fix: Fix) -> bool:
-    return fix.safety is not Safety.SAFE
+    return places_of(found, *fixed)
 
 
 def _read_again(project: Project, finding: Finding, found: HostWait) -> Declined | None:
@@ -221,7 +224,7 @@ def _removed(project: Project, finding: Finding, found: HostWait, made: Fix) -> 
     later = next((one for one, fixed in others if isinstance(fixed, Fix) and not isinstance(fixed, Removal)), None)
     if later is not None and gains_nothing_later(project, found) is not None:
         return stays_in("every step", later.span.words, False)
-    return _as_safe_as(found, made, others)
+    return as_safe_as(found, made, others)
 
 
 def _stays(project: Project, finding: Finding, found: HostWait) -> Declined | None:

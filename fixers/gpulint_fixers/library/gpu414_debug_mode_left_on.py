@@ -75,21 +75,23 @@ def _together(finding: Finding, project: Project) -> Fix | Declined:
     edits, safety = [*made.edits], made.safety
     for one in mode.beside:
         place = one.place
-        other = replace(finding, path=place.path, span=place.span, payload=replace(mode, node=one.node))
+        other = replace(finding, path=place.path, span=place.span, payload=mode.at(one))
         also = _without(other, project)
         if isinstance(also, Declined) or not also.edits:
-            if mode.own is None or not one.runs_wherever(mode.own):
-                continue  # some program is without it
+            if mode.own is None or one.node is None or not one.runs_wherever(mode.own):
+                continue  # some program, or some run of it, is without it
             where = f"{project.place(place.path)}:{place.span.mark}"
             state = "on" if mode.removable else "off"
             return Declined(f"{where} keeps it {state} in the same programs, and has no fix")
         edits += (edit for edit in also.edits if edit not in edits)
         safety = safety if also.safety is Safety.SAFE else also.safety
     modules = len({edit.path for edit in edits})
+    of_modules = all(edit.path.suffix == ".py" for edit in edits)
+    where = f"{modules} {'modules' if of_modules else 'files'}" if modules > 1 else f"{len(mode.beside) + 1} places"
     comments = " with their comments" if safety is not Safety.SAFE else ""
-    description = f"remove {mode.what} in {modules} modules of the same programs{comments}"
+    description = f"remove {mode.what} in {where} of the same programs{comments}"
     if not mode.removable:
-        description = f"in {modules} modules of the same programs, {made.description}"
+        description = f"in {where} of the same programs, {made.description}"
     return Fix(description, safety, tuple(edits))
 
 

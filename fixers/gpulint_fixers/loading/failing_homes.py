@@ -1,4 +1,5 @@
-"""Functions that raise an error before they hand out a loader, which no change of the loader makes any faster."""
+"""Functions that raise an error before they hand out a loader, and samples that always raise one: no change of the
+loader makes them any faster."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from gpulint.semantic.failing_names import undefined_in_text
 from gpulint.semantic.failing_results import failures
 from gpulint.training.loader_calls import Loader
 from gpulint.workload.dataset_work import parts_of
+from gpulint.workload.failing_samples import failing_sample
 
 
 def never_made(project: Project, loader: Loader) -> str:
@@ -26,4 +28,9 @@ def never_made(project: Project, loader: Loader) -> str:
         if isinstance(failed, ast.Name):
             return f"the function always raises an error first: nothing defines `{failed.id}`"
         return f"the function always raises an error, in {loader.module.syntax.span(failed).words}"
-    return ""
+    if (sample := failing_sample(project, loader)) is None:
+        return ""
+    where, part = sample
+    if isinstance(part, ast.Name):
+        return f"each sample raises an error first: nothing defines `{part.id}`"
+    return f"each sample raises an error, in {where.syntax.span(part).words} of '{where.path.name}'"

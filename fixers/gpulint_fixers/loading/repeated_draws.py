@@ -20,15 +20,16 @@ def repeats_draws(project: Project, loader: Loader) -> str | Declined:
     empty where they do not."""
     if not loader_argument(project, loader, "worker_init_fn").is_absent:
         return ""
-    if reason := draws_differ(project, loader):
-        return Declined(reason)
-    if not may_predate(project, loader.module, SEEDED_NUMPY) or not (name := global_draw(project, loader, NUMPY)):
-        return _OF_PYTHON if repeats_draws_of_python(project, loader) else ""
-    if reason := predates(project, loader.module, SEEDED_NUMPY):
+    name = global_draw(project, loader, NUMPY)
+    if name and (reason := predates(project, loader.module, SEEDED_NUMPY)):
         return Declined(
             f"{reason}, and before 1.9 all workers draw the same numbers from `{name}`: pass a `worker_init_fn` that "
             "seeds NumPy first"
         )
+    if reason := draws_differ(project, loader):
+        return Declined(reason)
+    if not name or not may_predate(project, loader.module, SEEDED_NUMPY):
+        return _OF_PYTHON if repeats_draws_of_python(project, loader) else ""
     return f"; before PyTorch 1.9 all of them draw the same numbers from `{name}` unless a `worker_init_fn` seeds NumPy"
 
 

@@ -81,3 +81,19 @@ def _trains(node: ast.AST) -> bool:
     """Return whether a function has a backward pass or a step of an optimizer."""
     calls = [part for part in walk(node) if isinstance(part, ast.Call)] if isinstance(node, FUNCTIONS) else []
     return any(last_name(call.func) == "backward" or is_optimizer_step(call) for call in calls)
+
+
+def as_safe_as(found: HostWait, made: Fix, others: Iterable[tuple[Finding, Fix | Declined]]) -> Fix:
+    """The fix, unsafe if one of those that it helps together with is."""
+    others = list(others)
+    unsafe = [one for one, fixed in others if isinstance(fixed, Fix) and _is_unsafe(fixed)]
+    if made.safety is not Safety.SAFE or not unsafe:
+        return made
+    told = {fixed.description.partition("; ")[2] for _, fixed in others if isinstance(fixed, Fix) and _is_unsafe(fixed)}
+    why = next(iter(told)) if len(told) == 1 else ""
+    text = f"{TOGETHER} {fixes_of(found, unsafe)}" + (f" ({why})" if why else ", which may change results")
+    return replace(made, safety=Safety.UNSAFE, description=f"{made.description}; {text}")
+
+
+def _is_unsafe(fix: Fix) -> bool:
+    return fix.safety is not Safety.SAFE

@@ -29,6 +29,7 @@ from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRe
 from gpulint_rules.data.handed_values import decided
 from gpulint_rules.data.needed_waits import counted_masks, is_cast, is_needed, looked_at, timed_waits
 from gpulint_rules.data.short_texts import shortened
+from gpulint_rules.data.tested_copies import tests_of_copied
 
 MAX_CALLS = 6
 """Most calls from the loop to the function that waits."""
@@ -132,6 +133,7 @@ def _waits_in(project: Project, current: _Block, masks: bool) -> tuple[ast.expr,
     function = block if isinstance(block, FUNCTIONS) else module.function(block)
     nodes = [*looked_at(project, module, block), *timed_waits(project, module, block)]
     nodes += counted_masks(project, module, block) if masks else ()
+    nodes += tests_of_copied(project, module)
     actions = list[ast.expr]()
     syncs = [sync for sync in _by_function(project, module).get(function, ()) if not _is_on_host(project, module, sync)]
     if project.fact(GpuPrograms).runs_on_gpu(module):

@@ -111,12 +111,11 @@ def _versions(module: ModuleIndex, syncs: Sequence[SyncPoint]) -> tuple[list[lis
 def _in_turn(module: ModuleIndex, syncs: Sequence[SyncPoint], loop: ast.AST, single: Loops) -> float:
     """Return what reads cost that one round may run one after the other."""
     total, counted = 0.0, list[SyncPoint]()
-    work = _work(module)
     for sync in sorted(syncs, key=lambda sync: (sync.node.lineno, sync.node.col_offset)):
         if any(exclude(module, sync.node, other.node) for other in counted[-_COMPARED:]):
             continue
         last = counted[-1] if counted else None
-        again = last is not None and _follows(module, work, last.node, sync.node)
+        again = last is not None and follows(module, last.node, sync.node)
         total += AGAIN if again else 1
         total += ROUND * (rounds(module, sync.node, loop, single) - 1)
         if sync.kind is SyncKind.READ and not again and use_of_read(module, sync.node) == "computes":
@@ -288,11 +287,11 @@ def outermost_loop(context: LoopContext) -> Place | None:
     return Place(module.path, module.syntax.span(node)) if isinstance(node, ast.stmt | ast.expr) else None
 
 
-def _follows(module: ModuleIndex, work: Sequence[ast.Call], before: ast.expr, after: ast.expr) -> bool:
+def follows(module: ModuleIndex, before: ast.expr, after: ast.expr) -> bool:
     """Return whether the GPU gets no work worth mentioning between two reads of one function."""
     if module.function(before) is not module.function(after):
         return False
-    end = before.end_lineno or before.lineno
+    work, end = _work(module), before.end_lineno or before.lineno
     between = work[bisect_right(work, end, key=_line) : bisect_left(work, after.lineno, key=_line)]
     return all(exclude(module, before, call) for call in between)
 

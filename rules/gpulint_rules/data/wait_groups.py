@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from gpulint.impact import Cost
 from gpulint.placement.computed_values import ComputedValues
@@ -34,6 +35,7 @@ from gpulint_rules.data.small_reads import is_of_number
 from gpulint_rules.data.timed_barriers import takes_time_beside
 from gpulint_rules.data.wait_chains import read_in_calls, wait_in_calls
 from gpulint_rules.data.wait_counts import (
+    follows,
     in_one_round,
     inner_loops,
     is_beside_one,
@@ -91,6 +93,8 @@ class Group:
     """The place in the same module."""
     needs_rounds: bool = False
     """Whether the step needs values in an inner loop."""
+    following: int = 0
+    """Numbers that are read right after another wait, when the GPU has nothing left to do."""
     uncertain: bool = False
     """A round may pass by some of the places."""
     passed: frozenset[ast.AST] = frozenset()
@@ -163,6 +167,7 @@ def _group_of(
         read is not None,
         None if called else first,
         any(inner_loops(module, sync.node, loop, single) for sync in needed),
+        following=sum(follows(module, a.node, b.node) and is_of_number(module, b) for a, b in pairwise(run)),
     )
 
 
@@ -318,6 +323,8 @@ def _basis(module: ModuleIndex, sync: SyncPoint, group: Group) -> str:
     elif group.times > group.reads:
         places = f"{group.reads} places" if group.reads > 1 else "one place"
         parts = [f"{most}{group.times} waits in {places}"]
+    elif group.following:
+        parts.append(f"{group.following} of them brief, right after another one")
     elif group.reads == 1 and group.amount > 1:
         parts.append("a wait, work on the host and a copy back")
     beside = group.first is not None and exclude(module, sync.node, group.first)

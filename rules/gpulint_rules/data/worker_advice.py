@@ -9,10 +9,11 @@ from gpulint.finding import Place
 from gpulint.impact_causes import SET_TOO
 from gpulint.placement.batch_flow import BatchFlow, BatchRead
 from gpulint.programs.process_cores import cores_per_process
+from gpulint.programs.stated_releases import LASTING_WORKERS, SEEDED_NUMPY, may_leave_numpy_unseeded, may_predate
 from gpulint.project import Project
 from gpulint.semantic.callers import callers
 from gpulint.source import Span
-from gpulint.training.loader_calls import Loader
+from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.training.one_item_loops import has_one_round
@@ -20,6 +21,7 @@ from gpulint.transfers.shard_counts import most_workers
 from gpulint.values.constants import Constants, Value
 from gpulint.workload.changed_parts import parts_change_within_pass
 from gpulint.workload.documented_workers import documented_zero
+from gpulint.workload.global_draws import NUMPY, global_draw
 from gpulint.workload.gpu_samples import pinning_part
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.main_guards import fails_outside_guard, would_run_again
@@ -64,6 +66,9 @@ _MANY = 16
 _NEXT_PASS = " (workers see what the loop changes for its samples from the next pass on, without `persistent_workers`)"
 _DRAWN_AHEAD = "; `{}` is then ahead of the loop by `num_workers * prefetch_factor` batches"
 
+_SEEDS_NUMPY = "seed NumPy in each worker (`worker_init_fn`; before PyTorch 1.9 all draw the same from `{}`), then "
+_UNSEEDED = " (before PyTorch 1.9 with a `worker_init_fn` that seeds NumPy, as samples draw from `{}`)"
+
 
 def _stays(project: Project, loader: Loader) -> str:
     """Return what keeps the workers of a loader that a loop over epochs draws from; empty where they should end."""
@@ -81,7 +86,9 @@ def _stays(project: Project, loader: Loader) -> str:
     if not drawn_again or project.fact(ItemWorks).of(loader).keeps or _changes_within_pass(project, loader):
         return ""
     given = any(keyword.arg in ("persistent_workers", None) for keyword in loader.node.keywords)
-    return "" if given or against_persistence(project, loader) else _LASTING
+    if given or against_persistence(project, loader) or may_predate(project, loader.module, LASTING_WORKERS):
+        return ""
+    return _LASTING
 
 
 def _loops_of(project: Project, loader: Loader, read: BatchRead) -> Iterator[tuple[ModuleIndex, LoopNode]]:
@@ -119,16 +126,32 @@ def advice(project: Project, loader: Loader) -> str:
         first += "make the samples under `torch.no_grad()` (workers cannot batch what records gradients), then "
     if name := drawn_state(project, loader):
         first += f"seed `self.{name}` in each worker (`worker_init_fn`; all would draw the same numbers), then "
+    drawn = _drawn_unseeded(project, loader)
+    if drawn and may_predate(project, loader.module, SEEDED_NUMPY):
+        first += (
+            f"seed NumPy in each worker (`worker_init_fn`; before PyTorch 1.9 all draw the same from `{drawn}`), then "
+        )
     if cores_per_process(project, loader.module.path) == 1:
         first += "request more cores for each GPU (the job has at most one per process), then "
     shards = most_workers(project, loader)
     most = f", at most to its {shards} shard{'s' * (shards != 1)}" if shards is not None and shards < _MANY else ""
     said = f"{first}set `num_workers=`{of} to the job's cores per GPU{most}{_stays(project, loader)}"
+    if drawn and not may_predate(project, loader.module, SEEDED_NUMPY):
+        said += _UNSEEDED.format(drawn)
     if name := followed_sampler(project, loader):
         said += _DRAWN_AHEAD.format(name)
     if project.fact(ItemWorks).of(loader).keeps:
         return said + _OWN_CACHES
     return said + (_NEXT_PASS if _changes_within_pass(project, loader) else "")
+
+
+def _drawn_unseeded(project: Project, loader: Loader) -> str:
+    """Return the function of NumPy that samples are drawn with where workers may all draw the same from it, as their
+    release of PyTorch may seed no NumPy in them, and the program does not; empty if there is none."""
+    if not loader_argument(project, loader, "worker_init_fn").is_absent:
+        return ""
+    name = global_draw(project, loader, NUMPY)
+    return name if name and may_leave_numpy_unseeded(project, loader.module) else ""
 
 
 def _in_workers(project: Project, loader: Loader) -> str:

@@ -51,6 +51,11 @@ _OWN_PROCESS = regex.compile(
 """What a docstring says of a loader without workers."""
 _SETTING = regex.compile(r"\s*[\w.\"']*workers[\"']?\s*[=:]", re.IGNORECASE)
 _NAMED = regex.compile(r"\bnum_?workers[\"'`]*\s*(=|:|is|to|of|at)+\s*[\"'`]*0(?![\w.])", re.IGNORECASE)
+_PICKLED = regex.compile(
+    r"\bworkers?\b[^.;\n]{0,60}\b(un)?pickl|\b(un)?pickl\w*[^.;\n]{0,60}\b(worker|dataloader|multi-?process|num_workers)",
+    re.IGNORECASE,
+)
+"""A comment on what workers are sent."""
 _IF = regex.compile(r"\b(if|when|in case|try|consider)\b", re.IGNORECASE)
 """Words of advice for machines on which something goes wrong."""
 _ELSEWHERE = regex.compile(r"debug|windows", re.IGNORECASE)
@@ -83,7 +88,9 @@ def is_explained(project: Project, loader: Loader, workers: tuple[NodeRef, ...])
     if _documents(loader) or any(_declares_with_reason(project, *one) for one in options):
         return True
     return any(isinstance(ref.node, ast.Constant) for ref in workers) and (
-        _explains_zero(loader.module) or _says_zero(project, loader.module.path)
+        _explains_zero(loader.module)
+        or _says_zero(project, loader.module.path)
+        or _was_made_for_workers(project, loader.module)
     )
 
 
@@ -261,3 +268,15 @@ def _says_zero(project: Project, path: Path) -> bool:
         and not (_RAISES.search(line) or _IF.search(line))
         for line in lines
     )
+
+
+@query
+def _was_made_for_workers(project: Project, module: ModuleIndex) -> bool:
+    """Return whether a comment says that something can, or cannot, be sent to workers (``# at module level so that
+    workers can pickle it``) in a file whose loaders all have none: they were tried, and given up."""
+    given = [one.value for one in module.syntax.of(ast.keyword) if one.arg == "num_workers"]
+    if not all(isinstance(value, ast.Constant) and value.value == 0 for value in given):
+        return False
+    document = project.document(module.path)
+    texts = [comment.text for comment in comments(document)] if document is not None else []
+    return any(_PICKLED.search(text) and not (_IF.search(text) or _RAISES.search(text)) for text in texts)

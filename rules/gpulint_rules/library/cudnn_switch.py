@@ -74,8 +74,10 @@ def together(project: Project) -> list[list[Switch]]:
 
 def has_a_reason(project: Project, one: Switch) -> bool:
     """Return whether the code gives a reason for a statement that switches cuDNN off."""
-    document = project.document(one.module.path)
-    return _for_determinism(one.module, one.node) or (document is not None and is_explained(document, one.place.span))
+    document, module = project.document(one.place.path), project.module_at(one.place.path)
+    if module is not None and one.node is not None and _for_determinism(module, one.node):
+        return True
+    return document is not None and is_explained(document, one.place.span)
 
 
 def is_reproducible(project: Project, module: ModuleIndex, statement: ast.stmt) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from gpulint import reasons, regex
 from gpulint.documents.base import Document
@@ -26,8 +27,9 @@ from gpulint_rules.library.debug_places import (
     is_in_unused_module,
     is_switched_on,
 )
-from gpulint_rules.library.opposite_switches import always_runs, is_switched_back
+from gpulint_rules.library.opposite_switches import always_runs, is_switched_back, runs_with_gradients
 from gpulint_rules.library.shared_switches import Switch, grouped, switch
+from gpulint_rules.library.without_gradients import is_known_to_take_none
 
 _ANOMALY = frozenset(
     {
@@ -49,6 +51,10 @@ _FEW = 20
 _SETS = regex.compile("set_detect_anomaly")
 
 
+_ANOMALIES, _OPTION = "anomaly detection", "Trainer(detect_anomaly=True)"
+_SWITCHES = ("set_detect_anomaly", "detect_anomaly", "Trainer")
+
+
 @dataclass(frozen=True, slots=True)
 class DebugMode:
     """What is left on, and the node or place that sets it."""
@@ -58,7 +64,14 @@ class DebugMode:
     removable: bool = True
     own: Switch | None = None
     beside: tuple[Switch, ...] = ()
-    """The switches of other modules that keep it on in the same programs."""
+    """The other switches that keep it on in the same programs."""
+
+    def at(self, other: Switch) -> DebugMode:
+        """Return the mode as another of its switches sets it: a call, or an option of a trainer."""
+        if not isinstance(other.node, ast.Call) or self.what not in (_ANOMALIES, _OPTION):
+            return replace(self, node=other.node)
+        is_option = last_name(other.node.func) == "Trainer"
+        return replace(self, what=_OPTION if is_option else _ANOMALIES, node=other.node, removable=not is_option)
 
 
 def left_on(document: Document, module: ModuleIndex, call: ast.Call, project: Project) -> DebugMode | None:
@@ -70,6 +83,7 @@ def left_on(document: Document, module: ModuleIndex, call: ast.Call, project: Pr
         and not guards.is_error_path(module, call)
         and not is_switched_on(project, module, call)
         and not differentiates_nothing(project, module, call)
+        and not ("anomaly" in mode.what and is_known_to_take_none(project, module, call))
         and not is_in_unused_module(project, module, call)
         and not (mode.removable and is_switched_back(project, module, call, _SETS, _ends(project)))
         and not _is_wanted(document, module, call, project)
@@ -78,22 +92,18 @@ def left_on(document: Document, module: ModuleIndex, call: ast.Call, project: Pr
     return mode
 
 
-def is_switch(module: ModuleIndex, call: ast.Call) -> bool:
-    """Return whether a call is a statement that switches anomaly detection for the whole process."""
-    return last_name(call.func) == "set_detect_anomaly" and isinstance(module.syntax.parents.get(call), ast.Expr)
-
-
 @query
 def switches(project: Project) -> list[list[Switch]]:
-    """Return the calls of the tree that switch anomaly detection on in each run, those of one program together."""
-    paths = (path for path in project.python_files_with(b"set_detect_anomaly") if path.suffix == ".py")
+    """Return the calls of the tree that switch anomaly detection on in each run that trains, those of one program
+    together."""
+    paths = (path for path in project.python_files_with(b"detect_anomaly") if path.suffix == ".py")
     return grouped(
         switch(project, module, call)
         for path in paths
         if (document := project.document(path)) and (module := project.module(document)) is not None
-        for call in module.calls_by_name.get("set_detect_anomaly", ())
-        if is_switch(module, call)
-        and always_runs(project, module, call)
+        for name in _SWITCHES
+        for call in module.calls_by_name.get(name, ())
+        if (always_runs(project, module, call) or runs_with_gradients(project, module, call))
         and left_on(document, module, call, project) is not None
     )
 
@@ -114,13 +124,13 @@ def _mode_of_call(module: ModuleIndex, call: ast.Call, project: Project) -> Debu
         on = argument.every(lambda value: value is True) if call.args or call.keywords else name == "detect_anomaly"
         on = on and not _is_ended(module, call, project) and not is_around_few_passes(project, module, call)
         on = on and not _meets_no_backward_pass(module, call, project)
-        return DebugMode("anomaly detection", call) if names & _ANOMALY and on else None
+        return DebugMode(_ANOMALIES, call) if names & _ANOMALY and on else None
     if name == "Trainer" and project.fact(Arguments).value(module, call, "detect_anomaly").every(
         lambda value: value is True
     ):
         if _is_tried(module, call, project) or fits_nothing(project, module, call):
             return None
-        return DebugMode("Trainer(detect_anomaly=True)", call, removable=False)
+        return DebugMode(_OPTION, call, removable=False)
     if is_benchmark(module.path) or "nvtx" in module.path.stem:
         return None  # a program that is there to be profiled
     if name in ("emit_nvtx", "emit_itt") and project.fact(Resolver).call_names(module, call) & _NVTX:

@@ -6,6 +6,7 @@ import ast
 import os
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from gpulint import regex
 from gpulint.documents.base import Document
@@ -106,6 +107,12 @@ def is_for_some(project: Project, document: Document, setting: EnvironmentSettin
     jobs = project.fact(JobIndex).jobs_in(document.path)
     starts = _that_train(project, [start for job in jobs for start in job.launches if start.script is None])
     return len({_is_started_with(start, setting) for start in starts}) > 1
+
+
+def programs_with(project: Project, document: Document, setting: EnvironmentSetting) -> frozenset[Path]:
+    """Return the programs that a launcher starts with a variable."""
+    starts = (start for job in project.fact(JobIndex).jobs_in(document.path) for start in job.launches)
+    return frozenset(start.program for start in starts if start.program and _is_started_with(start, setting))
 
 
 def _that_train(project: Project, starts: Sequence[JobLaunch]) -> list[JobLaunch]:

@@ -13,26 +13,28 @@ issues).
 
 When to ignore this rule
 While debugging. A switch behind a debug flag, an option that is off by default, one that each program switches back
-later, or a scheduled profiler is not reported, nor is a variable that only groups of processes read where the job holds
-one GPU or its program forms no group, nor one of a job without GPUs that tells its program to compute on the CPU
-(``--accelerator cpu``) or is for machines of that name (``--partition=cpu``), nor one that an image has while it is
-built alone. Anomaly detection around a few steps that try it, or in a trainer that only runs a model, is
-not reported either. A program without cuDNN loses nothing where it makes no convolutions and
-recurrent layers of PyTorch; the impact is low unless a program that runs the line names some, or a library's models
-that are made of them. It is low as well for blocking launches beside settings for reproducible runs or
-below what initialises CUDA, for anomaly detection by whose errors a loop leaves out steps with NaN or of a class for
-debugging that only settings may name, in demos that train nothing, and for a mode that only a group of processes
-switches on (``if distributed:``) where nothing of the tree starts one.
+later, or a scheduled profiler is not reported, nor is a variable that only groups of processes read where the job
+holds one GPU or its program forms no group, nor one of a job without GPUs that tells its program to compute on the
+CPU (``--accelerator cpu``) or is for machines of that name (``--partition=cpu``), nor one that an image has while it
+is built alone. Anomaly detection around a few steps that try it, or in a trainer that only runs a model, is not
+reported either, nor in a program whose files take no gradients. A program without cuDNN loses nothing where it makes
+no convolutions and recurrent layers of PyTorch; the impact is low unless a program that runs the line names some, or
+a library's models that are made of them. It is low as well for blocking launches beside settings for reproducible
+runs or below what initialises CUDA, for anomaly detection by whose errors a loop leaves out steps with NaN or of a
+class for debugging that only settings may name, for anomaly detection before Lightning's trainer, which trains under
+an option of its own, or in a program that only may take gradients by what it loads by name, in demos that train
+nothing, and for a mode that only a group of processes switches on (``if distributed:``) where nothing of the tree
+starts one.
 
 Fix safety
 Removing the anomaly mode, blocking launches and the distributed debug mode is safe: results do not change. Unsafe
 where this also removes a comment, which may say why the mode is on, and among the seeds of a run. An import that
-nothing else needs goes with it. Where several modules of a program set the same switch, one fix takes all of
-them, or none. Anomaly detection stays where the program catches the error that it raises, and
-blocking launches beside settings for reproducible runs (``CUBLAS_WORKSPACE_CONFIG``, ``use_deterministic_algorithms``).
-Re-enabling cuDNN is unsafe, since other kernels give other rounding, and left to you where a comment gives a reason or
-recurrent layers may be differentiated in ways that cuDNN cannot, or a copy of the function keeps it off; profilers are
-left to you.
+nothing else needs goes with it. Where a program sets the same switch in several places, or a script that starts it
+does as well, one fix takes all of them, or none. Anomaly detection stays where the program catches the error that it
+raises, and blocking launches beside settings for reproducible runs (``CUBLAS_WORKSPACE_CONFIG``,
+``use_deterministic_algorithms``). Re-enabling cuDNN is unsafe, since other kernels give other rounding, and left to
+you where a comment gives a reason or recurrent layers may be differentiated in ways that cuDNN cannot, or a copy of
+the function keeps it off; profilers are left to you.
 
 References
 https://pytorch.org/docs/stable/autograd.html#anomaly-detection
@@ -43,21 +45,19 @@ https://pytorch.org/docs/stable/distributed.html#torch-distributed-debug
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from gpulint import regex
 from gpulint.documents.base import Document
-from gpulint.finding import Finding, Place, Severity
+from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
-from gpulint.programs.environment_variables import EnvironmentSetting, is_explained, is_unset_below, settings
+from gpulint.programs.environment_variables import EnvironmentSetting, is_explained, settings
 from gpulint.programs.single_gpu import forms_no_group
 from gpulint.project import Project
-from gpulint.query import query
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.source import joined
-from gpulint.training.guards import Guards
 from gpulint.workspace.module_index import ModuleIndex, last_name
 from gpulint_rules.library.anomaly_blocks import cost_of, is_around_backward_alone, looks_for_nan
 from gpulint_rules.library.caught_errors import leaves_out_steps
@@ -65,33 +65,22 @@ from gpulint_rules.library.cudnn_layers import has_layers
 from gpulint_rules.library.cudnn_switch import has_a_reason, is_left_off, is_reproducible, switches, together
 from gpulint_rules.library.debug_calls import DebugMode, left_on
 from gpulint_rules.library.debug_calls import switches as anomaly_switches
-from gpulint_rules.library.debug_places import (
-    comes_too_late,
-    gets_to_programs,
-    is_explained_elsewhere,
-    is_for_some,
-    is_set_for_nobody,
-    is_switched_on,
-    named_for_mode,
-)
+from gpulint_rules.library.debug_places import is_explained_elsewhere, is_for_some, named_for_mode
+from gpulint_rules.library.debug_variables import LAUNCHES, VARIABLES, set_together, stays_set, switch_of
 from gpulint_rules.library.first_cuda_calls import follows_first_call
 from gpulint_rules.library.group_modes import cost_in_group
-from gpulint_rules.library.opposite_switches import always_runs
-from gpulint_rules.library.shared_switches import Switch, beside, grouped, switch
+from gpulint_rules.library.lightning_modes import is_replaced
+from gpulint_rules.library.shared_switches import Switch, beside, switch
+from gpulint_rules.library.without_gradients import takes_none
 
 _MOST = 3
 """Most further lines that a help names."""
-_LAUNCHES = "CUDA_LAUNCH_BLOCKING"
-_VARIABLES = {
-    _LAUNCHES: frozenset({"1", "true", "True", "on"}),
-    "TORCH_DISTRIBUTED_DEBUG": frozenset({"DETAIL", "detail"}),
-}
 _RECORDS = ", which records every operation of the run"
 _COSTS = {
     "emit_nvtx": _RECORDS,
     "emit_itt": _RECORDS,
     "profile": _RECORDS,
-    _LAUNCHES: ", which makes the host wait for each kernel",
+    LAUNCHES: ", which makes the host wait for each kernel",
     "TORCH_DISTRIBUTED_DEBUG": ", which checks each collective with another one",
 }
 """What the modes cost."""
@@ -104,6 +93,8 @@ DETERMINISM = regex.compile(r"use_deterministic_algorithms\(True|CUBLAS_WORKSPAC
 """Settings for reproducible runs."""
 _REPRODUCIBLE = Cost("debug-mode", assumed="assuming that reproducible runs do not need it")
 _CAUGHT = Cost("debug-mode", assumed="assuming that the program need not leave out the steps with NaN")
+_NO_GRADIENTS = Cost("debug-mode", assumed="assuming that the program takes gradients, which no file of it does")
+_REPLACED = Cost("debug-mode", assumed="assuming that Lightning's trainer does not switch it off, as from 1.5 on")
 _LATE = Cost("debug-mode", assumed="assuming that CUDA still reads the variable after the calls above")
 _REPRODUCED = ", and set `torch.backends.cudnn.deterministic = True` if you need reproducible results"
 _WITHOUT_CUDNN = Cost("without-cudnn")
@@ -119,52 +110,54 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         if (mode := left_on(document, module, call, project)) is not None:
             own = switch(project, module, call)
             group = next((one for one in anomaly_switches(project) if own in one), [])
+            others = beside(own, group)
             yield RULE.finding(
                 document.path,
                 module.syntax.span(call),
                 f"{mode.what} is left on {_BACKWARD if is_around_backward_alone(module, call) else _RUN}",
-                help=f"remove {mode.what}{_COSTS.get(last_name(call.func)) or cost_of(project, module, call)}{_GUARD}",
-                payload=replace(mode, own=own, beside=beside(own, group)),
-                cost=cost_in_group(project, module, call) or _cost_of_errors(project, module, call),
+                help=f"remove {mode.what}{_beside(project, others)}{_does(project, module, call)}{_GUARD}",
+                payload=replace(mode, own=own, beside=others),
+                cost=cost_in_group(project, module, call) or _cost_of_anomalies(project, module, call),
                 cause=group[0].place if group else None,
             )
     yield from _cudnn_off(document, module, project)
 
 
-def _cost_of_errors(project: Project, module: ModuleIndex, call: ast.Call) -> Cost | None:
+def _cost_of_anomalies(project: Project, module: ModuleIndex, call: ast.Call) -> Cost | None:
     """Return the cost of anomaly detection whose errors the program catches to leave out a step, or that a class is
-    there for which only settings name; else None."""
+    there for which only settings name, of a program that takes no gradients, or that Lightning's trainer switches off;
+    else None."""
     if (owner := named_for_mode(project, module, call)) is not None:
         return Cost("debug-mode", assumed=f"assuming that the settings of a run name `{owner}`")
+    if "anomaly" in ast.unparse(call) and takes_none(project, module, call):
+        return _NO_GRADIENTS
+    if is_replaced(project, module, call):
+        return _REPLACED
     looks = "anomaly" in last_name(call.func) and looks_for_nan(project, module, call)
     return _CAUGHT if looks and leaves_out_steps(project, module.path) else None
 
 
 def _by_settings(document: Document, project: Project) -> Iterator[Finding]:
     """Yield the debug modes that environment variables switch on."""
-    for setting in settings(document, project, frozenset(_VARIABLES)):
-        if setting.value not in _VARIABLES[setting.name] or setting.conditional:
+    for setting in settings(document, project, frozenset(VARIABLES)):
+        if setting.value not in VARIABLES[setting.name] or setting.conditional:
             continue
         if is_explained(document, setting.span) or is_explained_elsewhere(project, setting.name, setting.value):
             continue
         if setting.name in _OF_GROUPS and forms_no_group(project, document.path, setting.span):
             continue
-        module = project.module(document)
-        own, group = None, list[Switch]()
-        if module is not None and isinstance(setting.node, ast.expr):
-            if not _stays_set(document, project, module, setting):
-                continue
-            own = switch(project, module, setting.node)
-            group = next((one for one in _set_together(project, setting.name, setting.value) if own in one), [])
-        elif not gets_to_programs(project, document, setting):
+        if not stays_set(project, document, setting):
             continue
+        own = switch_of(project, document, setting)
+        group = next((one for one in set_together(project, setting.name) if own in one), [])
         part = "a part of the" if is_for_some(project, document, setting) else "the whole"
-        others = beside(own, group) if own is not None else ()
+        others = beside(own, group)
         yield RULE.finding(
             document.path,
             setting.span,
             f"{setting.name}={setting.value} is left on for {part} job",
-            help=f"remove `{setting.name}`{_COSTS[setting.name]}; set it manually when you debug",
+            help=f"remove `{setting.name}`{_beside(project, others)}{_COSTS[setting.name]}; "
+            "set it manually when you debug",
             payload=DebugMode(setting.name, setting.node, own=own, beside=others),
             cause=group[0].place if group else None,
             cost=_cost_of_variable(document, project, setting),
@@ -173,7 +166,7 @@ def _by_settings(document: Document, project: Project) -> Iterator[Finding]:
 
 def _cost_of_variable(document: Document, project: Project, setting: EnvironmentSetting) -> Cost | None:
     """Return the cost of a variable that may be set on purpose, or to no effect; else None."""
-    if setting.name != _LAUNCHES:
+    if setting.name != LAUNCHES:
         return None
     if DETERMINISM.search(document.source.text):
         return _REPRODUCIBLE
@@ -182,41 +175,21 @@ def _cost_of_variable(document: Document, project: Project, setting: Environment
     return _LATE if late else None
 
 
-@query
-def _set_together(project: Project, name: str, value: str) -> list[list[Switch]]:
-    """Return where modules set a variable of the environment in each run, those of one program together."""
-    found = list[Switch]()
-    for path in project.python_files_with(name.encode()):
-        document = project.document(path) if path.suffix == ".py" else None
-        module = project.module(document) if document is not None else None
-        if document is None or module is None:
-            continue
-        found += (
-            switch(project, module, setting.node)
-            for setting in settings(document, project, frozenset({name}))
-            if setting.value == value and not setting.conditional and isinstance(setting.node, ast.expr)
-            if always_runs(project, module, setting.node) and _stays_set(document, project, module, setting)
-        )
-    return grouped(found)
+def _does(project: Project, module: ModuleIndex, call: ast.Call) -> str:
+    """Say what a mode does."""
+    return _COSTS.get(last_name(call.func)) or cost_of(project, module, call)
 
 
-def _stays_set(document: Document, project: Project, module: ModuleIndex, setting: EnvironmentSetting) -> bool:
-    """Return whether usual runs of a program get a variable that one of its modules sets, and in time."""
-    node = setting.node
-    assert node is not None
-    return not (
-        project.fact(Guards).is_debugging(module, node)
-        or is_switched_on(project, module, node)
-        or (setting.name == _LAUNCHES and comes_too_late(project, module, node))
-        or is_set_for_nobody(project, module, node)
-        or is_unset_below(document, project, module, setting)
-    )
-
-
-def _also(project: Project, places: list[Place]) -> str:
+def _also(project: Project, others: Sequence[Switch]) -> str:
     """Return ``, also in a.py:3``: further lines that have to go for any effect."""
-    named = [f"{project.place(one.path)}:{one.span.mark}" for one in places]
+    named = [f"{project.place(one.place.path)}:{one.place.span.mark}" for one in others]
     return f", also in {joined(named[:_MOST], len(named[_MOST:]))}" if named else ""
+
+
+def _beside(project: Project, others: Sequence[Switch]) -> str:
+    """Return `` (also in a.py:3)``."""
+    also = _also(project, others).removeprefix(", ")
+    return f" ({also})" if also else ""
 
 
 def _cudnn_off(document: Document, module: ModuleIndex, project: Project) -> Iterator[Finding]:
@@ -228,7 +201,7 @@ def _cudnn_off(document: Document, module: ModuleIndex, project: Project) -> Ite
         others = beside(own, group)
         if any(one.runs_wherever(own) and has_a_reason(project, one) for one in others):
             continue
-        also = _also(project, [one.place for one in others])
+        also = _also(project, others)
         then = "" if is_reproducible(project, module, statement) else _REPRODUCED
         yield RULE.finding(
             document.path,

@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING
 
 from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.differentiation import takes_gradients
 from gpulint.training.guards import Guards
+from gpulint.workspace.module_index import FUNCTIONS
 from gpulint_rules.library.cudnn_layers import MAX_PROGRAMS, programs_of
 
 if TYPE_CHECKING:
     from gpulint.project import Project
     from gpulint.workspace.module_index import FunctionNode, ModuleIndex
 
+MAX_CALLS = 3
+"""Calls that lead from a condition to a switch."""
 _Scope = tuple[Path, "FunctionNode | None"]
 
 
@@ -52,6 +56,20 @@ def always_runs(project: Project, module: ModuleIndex, node: ast.stmt | ast.expr
         return True
     sites = project.fact(Resolver).call_sites(module, function)
     return any(not guards.is_conditional(site.module, site.node) for site in sites)
+
+
+def runs_with_gradients(project: Project, module: ModuleIndex, node: ast.AST, calls: int = MAX_CALLS) -> bool:
+    """Return whether runs get to a place if they take gradients: what is around it takes some under the same condition
+    (``if args.train: set_up(); train_epoch()``)."""
+    function = module.function(node)
+    block = next((up for up in module.syntax.ancestors(node) if isinstance(up, (ast.If, *FUNCTIONS))), None)
+    if block is not None and not takes_gradients(project, module, block):
+        if isinstance(block, ast.If):
+            return False
+    elif block is not None:
+        return True
+    sites = project.fact(Resolver).call_sites(module, function) if function is not None and calls else ()
+    return any(runs_with_gradients(project, site.module, site.node, calls - 1) for site in sites)
 
 
 def _are_hooks(

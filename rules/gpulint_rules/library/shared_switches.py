@@ -1,4 +1,4 @@
-"""Switches for a whole process that several modules of a program set: taking out one of them alone changes nothing."""
+"""Switches for a whole process that a program sets in several places: taking out one of them alone changes nothing."""
 
 from __future__ import annotations
 
@@ -21,19 +21,17 @@ MAX_SWITCHES = 60
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """A statement that switches a mode on, and the programs that run it."""
+    """What switches a mode on, and the programs that run it: a statement of theirs, or without a node, a line of what
+    starts them."""
 
-    module: ModuleIndex
-    node: ast.expr | ast.stmt
+    place: Place
+    node: ast.AST | None
     programs: frozenset[Path]
 
-    @property
-    def place(self) -> Place:
-        return Place(self.module.path, self.module.syntax.span(self.node))
-
     def shares(self, other: Switch) -> bool:
-        """Return whether some program runs both."""
-        return not self.programs.isdisjoint(other.programs)
+        """Return whether some run of a program meets both: one script of several starts it."""
+        may_meet = self.node is not None or other.node is not None or self.place.path == other.place.path
+        return may_meet and not self.programs.isdisjoint(other.programs)
 
     def runs_wherever(self, other: Switch) -> bool:
         """Return whether each program that runs the other one runs this one as well."""
@@ -43,19 +41,20 @@ class Switch:
 def switch(project: Project, module: ModuleIndex, node: ast.expr | ast.stmt) -> Switch:
     """Return a switch with its programs; with none if these are too many to tell."""
     found = frozenset(programs_of(project, module, node))
-    return Switch(module, node, found if len(found) <= MAX_PROGRAMS else frozenset())
+    place = Place(module.path, module.syntax.span(node))
+    return Switch(place, node, found if len(found) <= MAX_PROGRAMS else frozenset())
 
 
 def grouped(switches: Iterable[Switch]) -> list[list[Switch]]:
-    """Return the switches of several modules, those that share programs together, also by way of others."""
+    """Return the switches of several places, those that share programs together, also by way of others."""
     groups: list[list[Switch]] = []
     for one in sorted(switches, key=lambda one: (one.place.path, one.place.span.line))[:MAX_SWITCHES]:
         near = [group for group in groups if any(one.shares(other) for other in group)]
         groups = [group for group in groups if group not in near]
         groups.append([*(other for group in near for other in group), one])
-    return [group for group in groups if len({one.module.path for one in group}) > 1]
+    return [group for group in groups if len(group) > 1]
 
 
 def beside(own: Switch, group: Sequence[Switch]) -> tuple[Switch, ...]:
-    """Return the switches of other modules that run in programs of one of them."""
-    return tuple(one for one in group if one.module.path != own.module.path and one.shares(own))
+    """Return the other switches that run in programs of one of them."""
+    return tuple(one for one in group if one != own and one.shares(own))

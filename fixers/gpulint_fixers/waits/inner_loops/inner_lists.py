@@ -18,6 +18,7 @@ from gpulint_fixers.waits.device_reads import DeviceRead
 from gpulint_fixers.waits.element_types import is_about_loss
 from gpulint_fixers.waits.inner_loops.clamped_factors import without_tests
 from gpulint_fixers.waits.inner_loops.counted_tables import tabled
+from gpulint_fixers.waits.inner_loops.numbers_above import is_read_again, read_above
 
 _REDUCES = frozenset({"norm", "mean", "sum", "max", "min", "std", "var", "clip_grad_norm_", "vector_norm"})
 _NARROW = 79
@@ -236,14 +237,17 @@ def _overwritten(
     if sum(isinstance(part, ast.Name) and part.id == name for part in walk(loop)) != 2:
         return None
     lines = _table_read(module, loop, name, torch)
-    after = insert_after(module, loop, "\n".join(lines))
-    if after is None or max(map(len, lines)) > max(module.syntax.source.width, WIDTH):
+    if max(map(len, lines)) > max(module.syntax.source.width, WIDTH):
         return None
-    return Fix(
-        f"read the values of the table in one copy after the loop; {_ONE_TYPE}",
-        Safety.UNSAFE,
-        (read.replaced(module, ".detach()"), after),
-    )
+    if is_read_again(module, loop, read):
+        edits = read_above(module, loop, read, "\n".join(lines))
+        where = "before the loop, whose rounds use the numbers"
+    else:
+        after = insert_after(module, loop, "\n".join(lines))
+        edits, where = None if after is None else (read.replaced(module, ".detach()"), after), "after the loop"
+    if edits is None:
+        return None
+    return Fix(f"read the values of the table in one copy {where}; {_ONE_TYPE}", Safety.UNSAFE, edits)
 
 
 def _table_read(module: ModuleIndex, loop: ast.For, name: str, torch: str) -> list[str]:
