@@ -286,7 +286,9 @@ def cost(project: Project, module: ModuleIndex, syncs: Sequence[SyncPoint], cont
     if isinstance(first, ast.expr) and all(is_beside_one(module, [first], one.node) for one in syncs):
         own *= BESIDE  # the queue is empty already
     if context.role is Role.EVAL:
-        return Cost("host-wait", _ELEMENTS, per="evaluation", basis="once per element of the batch")
+        elements = project.fact(SyncPoints).read_one_by_one(module, sync)
+        basis = "once per element of the batch" if elements else "once per class"
+        return Cost("host-wait", _ELEMENTS, per="evaluation", basis=basis)
     if sync.node in group.staying:
         return Cost("needed-wait", max(group.needed, 1.0), basis=_needed_basis(group), own=own)
     assumed = "" if any(_is_of_tensor(project, module, one, context) for one in syncs) else ON_GPU

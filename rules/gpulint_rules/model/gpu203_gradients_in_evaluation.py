@@ -14,11 +14,12 @@ Evaluation differentiates on purpose: adversarial examples, input gradients, met
 ``torch.no_grad()`` is commented out, or where a loop runs models on one made-up input, for its shapes or its speed.
 
 Fix safety
-Safe where no graph leaves the function (its callers only read what it returns, and it stores nothing with a graph) and
-nothing that it may call takes gradients: ``@torch.no_grad()`` then changes no value. Unsafe elsewhere, where the
-function does more than to evaluate in a ``while`` loop, and where padding masks go to a ``TransformerEncoder``, which
-fills padded places with zeros when it keeps no graph. Left alone where the model is explained by its gradients (class
-activation maps, attributions).
+Safe where no graph leaves the function (its callers only read what it returns, and it stores nothing with a graph)
+and nothing that it may call takes gradients: ``@torch.no_grad()`` then changes no value. Unsafe elsewhere, where the
+function does more than to evaluate in a ``while`` loop, where calls that evaluate with a function which trains in
+others are put under ``with torch.no_grad():`` (in the same module), and where padding masks go to a
+``TransformerEncoder``, which fills padded places with zeros when it keeps no graph. Left alone where the model is
+explained by its gradients (class activation maps, attributions).
 
 References
 https://pytorch.org/docs/stable/notes/autograd.html#locally-disable-grad-doc
