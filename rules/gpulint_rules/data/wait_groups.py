@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from gpulint.impact import Cost
+from gpulint.impact_causes import ON_GPU
 from gpulint.placement.computed_values import ComputedValues
 from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.placement.synchronization import SyncPoints
@@ -56,9 +57,6 @@ findings)."""
 BEFORE_ANY_COPY = 0.8
 """What reads of single numbers that can go cost at the end of a step, in such reads, where the next step waits for a
 copy of a batch that workers made ahead (assumed, as above; readers passed over 3 of 3 such findings of three reads)."""
-ON_GPU = "assuming that the value is on the GPU"
-"""Said of reads in functions that the loop calls where nothing tells what the value comes from: readers thanked for 2
-of 11 such findings, and 6 were wrong (benchmarks/verdicts/usefulness)."""
 IN_BRANCH = 0.5
 """What a place under a condition counts, to tell which place of a loop waits most (assumed)."""
 _ELEMENTS = 16
@@ -93,6 +91,8 @@ class Group:
     """Whether the step needs values in an inner loop."""
     uncertain: bool = False
     """A round may pass by some of the places."""
+    replaced: frozenset[ast.AST] = frozenset()
+    """Those of them in inner loops in whose stead the other branch waits as often."""
     passed: frozenset[ast.AST] = frozenset()
     """Places that rounds may pass by, also where they wait in another branch then."""
 
@@ -104,7 +104,13 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
     unsure = uncertain(module, [(sync.node, context) for sync, context in usual])
     sure = [(sync, context) for sync, context in usual if sync.node not in unsure]
     passed = frozenset(sync.node for sync, context in found if _may_be_passed(module, sync, context))
-    whole = dataclasses.replace(_group_of(project, module, usual, unsure), passed=passed)
+    replaced = frozenset(
+        sync.node
+        for sync, context in usual
+        if not (sync.node in unsure or is_late(module, sync.node, context))
+        and inner_loops(module, sync.node, context.loop.node)
+    )
+    whole = dataclasses.replace(_group_of(project, module, usual, unsure), passed=passed, replaced=replaced)
     if len(sure) == len(usual):
         return whole
     amount = _group_of(project, module, sure).amount if sure else whole.amount
@@ -273,7 +279,7 @@ def cost(project: Project, module: ModuleIndex, syncs: Sequence[SyncPoint], cont
         if runs_over_nothing(project, module, sync.node, loop)
         else sum(rounds(module, one.node, loop) for one in syncs) * times_called(context)
     )
-    if sync.node in group.passed:
+    if sync.node in group.passed - group.replaced:
         own = own / (1 + own) * BESIDE / 2  # less than any place that each round gets to
     elif project.fact(Guards).is_conditional(module, sync.node, loop):
         own *= IN_BRANCH
