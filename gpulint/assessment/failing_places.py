@@ -14,6 +14,7 @@ from gpulint.query import query
 from gpulint.semantic.failing_calls import is_only_called
 from gpulint.semantic.failing_results import failures, takes_steps
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.unfit_batches import unpacks_other_batches
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name, source_text
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def fails_there(subject: Subject) -> bool:
         bool(loops)
         and all(
             any(failures(subject.project, loop.module, loop.node))
+            or unpacks_other_batches(subject.project, loop.module, loop.node)
             or _is_not_reached(subject.project, loop.module, loop.node, MAX_CALLS)
             for loop in loops
         )
