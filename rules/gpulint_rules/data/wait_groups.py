@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from gpulint.impact import Cost
+from gpulint.impact_causes import ON_GPU
 from gpulint.placement.computed_values import ComputedValues
 from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.placement.synchronization import SyncPoints
@@ -58,9 +59,6 @@ findings)."""
 BEFORE_ANY_COPY = 0.8
 """What reads of single numbers that can go cost at the end of a step, in such reads, where the next step waits for a
 copy of a batch that workers made ahead (assumed, as above; readers passed over 3 of 3 such findings of three reads)."""
-ON_GPU = "assuming that the value is on the GPU"
-"""Said of reads in functions that the loop calls where nothing tells what the value comes from: readers thanked for 2
-of 11 such findings, and 6 were wrong (benchmarks/verdicts/usefulness)."""
 IN_BRANCH = 0.5
 """What a place under a condition counts, to tell which place of a loop waits most (assumed)."""
 _ELEMENTS = 16
@@ -97,6 +95,8 @@ class Group:
     """Numbers that are read right after another wait, when the GPU has nothing left to do."""
     uncertain: bool = False
     """A round may pass by some of the places."""
+    replaced: frozenset[ast.AST] = frozenset()
+    """Those of them in inner loops in whose stead the other branch waits as often."""
     passed: frozenset[ast.AST] = frozenset()
     """Places that rounds may pass by, also where they wait in another branch then."""
 
@@ -108,7 +108,13 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
     unsure = uncertain(module, [(sync.node, context) for sync, context in usual])
     sure = [(sync, context) for sync, context in usual if sync.node not in unsure]
     passed = frozenset(sync.node for sync, context in found if _may_be_passed(module, sync, context))
-    whole = dataclasses.replace(_group_of(project, module, usual, unsure), passed=passed)
+    replaced = frozenset(
+        sync.node
+        for sync, context in usual
+        if not (sync.node in unsure or is_late(module, sync.node, context))
+        and inner_loops(module, sync.node, context.loop.node)
+    )
+    whole = dataclasses.replace(_group_of(project, module, usual, unsure), passed=passed, replaced=replaced)
     if len(sure) == len(usual):
         return whole
     amount = _group_of(project, module, sure).amount if sure else whole.amount
@@ -278,7 +284,7 @@ def cost(project: Project, module: ModuleIndex, syncs: Sequence[SyncPoint], cont
         if runs_over_nothing(project, module, sync.node, loop)
         else sum(rounds(module, one.node, loop) for one in syncs) * times_called(context)
     )
-    if sync.node in group.passed:
+    if sync.node in group.passed - group.replaced:
         own = own / (1 + own) * BESIDE / 2  # less than any place that each round gets to
     elif project.fact(Guards).is_conditional(module, sync.node, loop):
         own *= IN_BRANCH
