@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 FEW = 16
 """Most batches that are looked at; a loop that stops later is a pass, if a short one."""
+_EXITS: tuple[type[ast.stmt], ...] = (ast.Break, ast.Return)
 
 
 def reads_few_batches(project: Project, where: NodeRef) -> bool:
@@ -72,7 +73,7 @@ def most_counted(project: Project, where: NodeRef) -> int:
     loop, found = where.node, list[int]()
     if not isinstance(loop, ast.For | ast.AsyncFor):
         return 0
-    for limit in _limits(where.module, loop, resumed=True):
+    for limit in _limits(where.module, loop, _EXITS, True):
         known = project.fact(Constants).of(where.module, limit)
         numbers = [value for value in known.constants if isinstance(value, int) and value > 0]
         if known.complete and numbers and len(numbers) == len(known.values):
@@ -123,7 +124,7 @@ def is_left_at_once(project: Project, where: NodeRef) -> bool:
 def _limits(
     module: ModuleIndex,
     loop: ast.For | ast.AsyncFor,
-    exits: tuple[type[ast.stmt], ...] = (ast.Break, ast.Return),
+    exits: tuple[type[ast.stmt], ...] = _EXITS,
     resumed: bool = False,
 ) -> tuple[ast.expr, ...]:
     """Return what the count of a loop is compared with in each ``if ...: break`` right in its body, or ``return``; also

@@ -24,7 +24,7 @@ from gpulint_rules.data.adjacent_waits import are_beside
 from gpulint_rules.data.batch_waits import pins, waiting_copy
 from gpulint_rules.data.branch_chances import is_late, is_seldom, uncertain
 from gpulint_rules.data.called_waits import place_of_wait, what_waits
-from gpulint_rules.data.exclusive_branches import exclude, is_of_some, surely_reached, unconditional
+from gpulint_rules.data.exclusive_branches import is_of_some, surely_reached, unconditional
 from gpulint_rules.data.handed_values import runs_few_handed
 from gpulint_rules.data.lightning_logs import is_read_anyway
 from gpulint_rules.data.needed_waits import decides_by_sum, is_cast, is_needed, other_waits, tests_itself
@@ -34,6 +34,7 @@ from gpulint_rules.data.sample_loops import single_rounds
 from gpulint_rules.data.shown_values import is_shown, is_shown_itself, same_values
 from gpulint_rules.data.small_reads import is_of_number
 from gpulint_rules.data.timed_barriers import takes_time_beside
+from gpulint_rules.data.wait_bases import basis_of, needed_basis
 from gpulint_rules.data.wait_chains import read_in_calls, wait_in_calls
 from gpulint_rules.data.wait_counts import (
     follows,
@@ -296,9 +297,9 @@ def cost(project: Project, module: ModuleIndex, syncs: Sequence[SyncPoint], cont
         basis = "once per element of the batch" if elements else "once per class"
         return Cost("host-wait", _ELEMENTS, per="evaluation", basis=basis)
     if sync.node in group.staying:
-        return Cost("needed-wait", max(group.needed, 1.0), basis=_needed_basis(group), own=own)
+        return Cost("needed-wait", max(group.needed, 1.0), basis=needed_basis(group), own=own)
     assumed = "" if any(_is_of_tensor(project, module, one, context) for one in syncs) else ON_GPU
-    return Cost("host-wait", group.amount, basis=_basis(module, sync, group), own=own, assumed=assumed)
+    return Cost("host-wait", group.amount, basis=basis_of(module, sync, group), own=own, assumed=assumed)
 
 
 def _is_of_tensor(project: Project, module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> bool:
@@ -308,36 +309,6 @@ def _is_of_tensor(project: Project, module: ModuleIndex, sync: SyncPoint, contex
     if not context.calls and isinstance(context.loop.node, LOOPS):
         return True
     return project.fact(ComputedValues).holds(module, sync.value) or project.fact(SyncPoints).is_of_jax(module, sync)
-
-
-def _needed_basis(group: Group) -> str:
-    count = len(group.staying)
-    if group.needs_rounds:
-        return "the host needs the values in an inner loop"
-    return f"the host needs {count} values" if count > 1 else "the host needs the value"
-
-
-def _basis(module: ModuleIndex, sync: SyncPoint, group: Group) -> str:
-    """Return in words what is known of the waits of a loop; empty if there is nothing to tell."""
-    most = "up to " if group.uncertain else ""
-    parts = [f"{most}{group.reads} waits"] if group.reads > 1 else []
-    if group.inner:
-        which = f", {group.inner} of them" if group.inner < group.reads else ""
-        parts = [f"{parts[0]}{which} in inner loops" if parts else "a wait in an inner loop"]
-        if group.times:
-            parts.append(f"{group.times} per step")
-    elif group.times > group.reads:
-        places = f"{group.reads} places" if group.reads > 1 else "one place"
-        parts = [f"{most}{group.times} waits in {places}"]
-    elif group.following:
-        parts.append(f"{group.following} of them brief, right after another one")
-    elif group.reads == 1 and group.amount > 1:
-        parts.append("a wait, work on the host and a copy back")
-    beside = group.first is not None and exclude(module, sync.node, group.first)
-    if group.anyway and group.anyway != module.syntax.span(sync.node).words and not beside:
-        what = f" ({group.what})" if group.what else ""
-        parts.append(f"{group.anyway} waits {'as well' if group.as_well else 'in any case'}{what}")
-    return ", ".join(parts)
 
 
 def _read_of(sync: SyncPoint) -> ast.expr:
