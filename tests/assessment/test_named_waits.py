@@ -17,7 +17,7 @@ from net import Net
 model = Net().cuda()
 total, top, low, mean = 0.0, 0.0, 0.0, 0.0
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for images, labels in DataLoader(images_of("train"), batch_size=256, num_workers=8):
+for images, labels in DataLoader(images_of("train"), batch_size=256, num_workers=0):
     output = model(images.cuda())
     loss = torch.nn.functional.cross_entropy(output, labels.cuda())
 """
@@ -154,7 +154,7 @@ from torch.utils.data import DataLoader
 from net import Net
 model = Net().cuda()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-source = iter(DataLoader(images_of("train"), batch_size=256, num_workers=8))
+source = iter(DataLoader(images_of("train"), batch_size=256, num_workers=0))
 history = []
 for step in range(100000):
     parts = []

@@ -21,7 +21,7 @@ from gpulint.training.loop_roles import Role
 from gpulint.training.unknown_settings import is_by_unknown_setting
 from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef
 from gpulint_rules.data.adjacent_waits import are_beside
-from gpulint_rules.data.batch_waits import pins, waiting_copy
+from gpulint_rules.data.batch_waits import comes_from_workers, pins, waiting_copy
 from gpulint_rules.data.branch_chances import is_late, is_seldom, uncertain
 from gpulint_rules.data.called_waits import place_of_wait, what_waits
 from gpulint_rules.data.exclusive_branches import is_of_some, surely_reached, unconditional
@@ -37,6 +37,7 @@ from gpulint_rules.data.timed_barriers import takes_time_beside
 from gpulint_rules.data.wait_bases import basis_of, needed_basis
 from gpulint_rules.data.wait_chains import read_in_calls, wait_in_calls
 from gpulint_rules.data.wait_counts import (
+    AGAIN,
     follows,
     in_one_round,
     inner_loops,
@@ -60,6 +61,9 @@ findings)."""
 BEFORE_ANY_COPY = 0.8
 """What reads of single numbers that can go cost at the end of a step, in such reads, where the next step waits for a
 copy of a batch that workers made ahead (assumed, as above; readers passed over 3 of 3 such findings of three reads)."""
+BRIEF = 0.25
+"""What a number that is read right after another wait costs, in waits, where workers make the batches (assumed: the
+host has only launches to catch up with; where it loads the next batch itself, :data:`wait_counts.AGAIN` holds)."""
 IN_BRANCH = 0.5
 """What a place under a condition counts, to tell which place of a loop waits most (assumed)."""
 _ELEMENTS = 16
@@ -160,6 +164,9 @@ def _group_of(
     once = shallow and all(times_called(context) <= 1 for _, context in found)
     numbers = once and all(is_of_number(module, sync) for sync in run)
     copy = waiting_copy(project, module, found) if shown or numbers else None
+    brief = sum(follows(module, a.node, b.node) and is_of_number(module, b) for a, b in pairwise(run))
+    if numbers and not shown and comes_from_workers(project, module, found):
+        saved -= brief * (AGAIN - BRIEF)
     first = _first(project, module, staying, either, loop)
     kept = BESIDE if beside and unconditional(project, module, others, loop) else None
     return Group(
@@ -174,7 +181,7 @@ def _group_of(
         read is not None,
         None if called else first,
         any(inner_loops(module, sync.node, loop, single) for sync in needed),
-        following=sum(follows(module, a.node, b.node) and is_of_number(module, b) for a, b in pairwise(run)),
+        following=brief,
     )
 
 
