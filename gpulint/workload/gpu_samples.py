@@ -16,8 +16,8 @@ from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.workload.dataset_work import parts_of
+from gpulint.workload.library_handles import handles
 from gpulint.workload.sent_parts import held
-from gpulint.workload.worker_supply import handles
 from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
 
 _DEVICE = regex.compile(r"(^|_)(device|dev|cuda|gpu)s?(_id)?$|^cuda(:\d+)?$", re.IGNORECASE)

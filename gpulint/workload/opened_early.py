@@ -12,7 +12,7 @@ from gpulint.placement.host_to_device import HostToDevice
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.workload.dataset_work import parts_of
-from gpulint.workload.worker_supply import handles
+from gpulint.workload.library_handles import handles
 from gpulint.workspace.module_index import FUNCTIONS, NodeRef
 
 if TYPE_CHECKING:

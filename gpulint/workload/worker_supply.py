@@ -17,6 +17,7 @@ from gpulint.values.constants import Constants
 from gpulint.values.parameter_defaults import is_overridden
 from gpulint.workload.dataset_work import parts_of
 from gpulint.workload.given_up import is_given_up
+from gpulint.workload.library_handles import handles
 from gpulint.workload.making_commands import settings_of
 from gpulint.workload.worker_callers import zero_callers
 from gpulint.workspace.module_index import FUNCTIONS, Binding, FunctionNode, ModuleIndex, NodeRef, last_name
@@ -225,11 +226,6 @@ def _is_in_memory(value: ast.expr) -> bool:
         case ast.Subscript(slice=ast.Slice() | ast.Tuple(elts=[])):
             return True
     return False
-
-
-def handles(project: Project, kind: str) -> tuple[str, ...]:
-    """Patterns of the functions that open files, or make clients, which forked processes cannot share."""
-    return tuple(name for row in project.models.rows("handle") if row.kind == kind for name in row.calls)
 
 
 def _is_open(project: Project, module: ModuleIndex, value: ast.expr, kind: str, parts: int = _MAX_PARTS) -> bool:

@@ -14,7 +14,7 @@ from gpulint.training.collectives import collective
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.workload.dataset_work import parts_of
 from gpulint.workload.gpu_samples import kept_attributes, reached
-from gpulint.workload.worker_supply import handles
+from gpulint.workload.library_handles import handles
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef
 
 _HELPERS = 2

@@ -17,12 +17,13 @@ from gpulint.workload.dataset_work import parts_of
 from gpulint.workload.given_up import is_given_up
 from gpulint.workload.gpu_samples import kept_attributes, reached
 from gpulint.workload.kept_samples import keeps_results
+from gpulint.workload.library_handles import handles
 from gpulint.workload.opened_early import opened_early
 from gpulint.workload.own_random_states import random_states
 from gpulint.workload.remembered_samples import remembered
 from gpulint.workload.sample_effects import changed_for_others, counted_up
 from gpulint.workload.samples_with_gradients import have_gradients, run_recording_model
-from gpulint.workload.worker_supply import handles, shares_client, shares_engine, shares_handle
+from gpulint.workload.worker_supply import shares_client, shares_engine, shares_handle
 from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
 _CLIENT = regex.compile(

@@ -1,0 +1,45 @@
+"""Data sets from which others take their samples each time, and not only until they keep them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpulint.placement.inner_sets import MAX_SETS, drawn_sets
+from gpulint.query import query
+from gpulint.semantic.points_to import Resolver
+from gpulint.workload.filled_samples import filled_attributes, runs_for_missing
+from gpulint.workload.kept_samples import keeps_on_disk, keeps_results
+from gpulint.workspace.module_index import FUNCTIONS, NodeRef
+
+if TYPE_CHECKING:
+    from gpulint.placement.inner_sets import Drawn
+    from gpulint.project import Project
+
+_GETTER = "__getitem__"
+
+
+@query
+def inner_sets(project: Project, made: NodeRef) -> tuple[NodeRef, ...]:
+    """Return what makes the data sets from which the samples of another one are taken in each epoch, directly or
+    through others; without those of samples that the constructor has read, or a method keeps."""
+    found, todo = dict[NodeRef, None](), [made]
+    while todo and len(found) < MAX_SETS:
+        outer = todo.pop(0)
+        for drawn in drawn_sets(project, outer):
+            if drawn.source not in found and drawn.source != made and not _is_kept(project, outer, drawn):
+                found[drawn.source] = None
+                todo.append(drawn.source)
+    return tuple(found)
+
+
+def _is_kept(project: Project, made: NodeRef, drawn: Drawn) -> bool:
+    """Return whether samples are taken only for what is missing in a list, or in a helper that keeps its results."""
+    module, at = drawn.at.module, drawn.at.node
+    for owner in project.fact(Resolver).classes_of(made.module, made.node):
+        if runs_for_missing(module, at, filled_attributes(project, NodeRef(*owner), made)):
+            return True
+    function = module.function(at)
+    if not isinstance(function, FUNCTIONS):
+        return False
+    helper = NodeRef(module, function)
+    return keeps_on_disk(project, helper) or (function.name != _GETTER and keeps_results(project, helper))
