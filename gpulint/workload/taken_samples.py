@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpulint.placement.inner_sets import MAX_SETS, drawn_sets
+from gpulint.placement.inner_sets import MAX_SETS, classes_of, drawn_sets
 from gpulint.query import query
-from gpulint.semantic.points_to import Resolver
 from gpulint.workload.filled_samples import filled_attributes, runs_for_missing
 from gpulint.workload.kept_samples import keeps_on_disk, keeps_results
 from gpulint.workspace.module_index import FUNCTIONS, NodeRef
@@ -35,7 +34,7 @@ def inner_sets(project: Project, made: NodeRef) -> tuple[NodeRef, ...]:
 def _is_kept(project: Project, made: NodeRef, drawn: Drawn) -> bool:
     """Return whether samples are taken only for what is missing in a list, or in a helper that keeps its results."""
     module, at = drawn.at.module, drawn.at.node
-    for owner in project.fact(Resolver).classes_of(made.module, made.node):
+    for owner in classes_of(project, [made]):
         if runs_for_missing(module, at, filled_attributes(project, NodeRef(*owner), made)):
             return True
     function = module.function(at)

@@ -15,7 +15,7 @@ from gpulint.training.loader_flow import LoaderFlow
 from gpulint.values.arguments import ArgumentState
 from gpulint.values.constants import Constants
 from gpulint.values.parameter_defaults import is_overridden
-from gpulint.workload.dataset_work import parts_of
+from gpulint.workload.dataset_work import sets_of
 from gpulint.workload.given_up import is_given_up
 from gpulint.workload.library_handles import handles
 from gpulint.workload.making_commands import settings_of
@@ -72,7 +72,7 @@ def shares_engine(project: Project, loader: Loader) -> bool:
 
 def _shares(project: Project, loader: Loader, kind: str) -> bool:
     resolver = project.fact(Resolver)
-    for made in dict.fromkeys((*_made(project, loader), *parts_of(project, loader))):
+    for made in dict.fromkeys((*_made(project, loader), *sets_of(project, loader))):
         given = [*made.node.args, *(key.value for key in made.node.keywords)] if isinstance(made.node, ast.Call) else []
         if any(_is_open(project, made.module, value, kind, parts=0) for value in given):
             return True
