@@ -184,7 +184,8 @@ def _takes_from_working(project: Project, source: NodeRef) -> bool:
     return any(
         bool(of_library(project, inner))
         or (_has_getter(project, inner) and not _is_trivial(project, inner, inner=True))
-        for inner in inner_sets(project, source)
+        for made in made_from(project, [source])
+        for inner in inner_sets(project, made)
     ) or any(
         takes_from_base(project, owner) and bool(of_bases(project, owner)) for owner in _classes_of(project, source)
     )
