@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.libraries.names import matches
-from gpulint.placement.set_origins import SetOrigins, passed_on
+from gpulint.placement.set_origins import SetOrigins, is_name, passed_on
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.properties import properties
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 GETTERS = ("__getitem__", "__getitems__", "__iter__", "get")
 """Methods of data sets that make samples; ``get`` is PyG's."""
+LAZY = ("set_transform", "with_transform")
+"""Methods of Hugging Face's data sets that take what makes a sample when it is drawn."""
 _OF_SETS = ("__getitem__", "__getitems__", "__iter__")
 _LIBRARY_SET = regex.compile(r"\bdatasets\.[A-Z]\w*$|Dataset$")
 """Names of data sets of libraries."""
@@ -89,9 +91,9 @@ def _is_data_set(project: Project, made: NodeRef) -> bool:
             name.endswith("Dataset") for owner in owners for name in resolver.base_names(*owner)
         )
     names = resolver.call_names(made.module, made.node)
-    return any(map(_LIBRARY_SET.search, names)) or any(
-        matches(row.classes, names) for row in project.models.rows("sample-set")
-    )
+    if last_name(made.node.func) in LAZY or any(map(_LIBRARY_SET.search, names)):
+        return True
+    return any(matches(row.classes, names) for row in project.models.rows("sample-set"))
 
 
 @query
@@ -163,9 +165,7 @@ def _taken_from(method: NodeRef, made: NodeRef, project: Project) -> Iterator[tu
 def _takes(part: ast.AST) -> Iterator[ast.expr]:
     match part:
         case ast.Subscript(value=taken, slice=index, ctx=ast.Load()):
-            if not isinstance(index, ast.Slice) and not (
-                isinstance(index, ast.Constant) and isinstance(index.value, str)
-            ):
+            if not isinstance(index, ast.Slice) and not is_name(index):
                 yield taken
         case ast.Call(func=ast.Attribute(value=taken, attr=name)) if name in _DRAWS:
             yield taken

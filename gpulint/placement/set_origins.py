@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _PASSES_ON = frozenset({"enumerate", "iter", "list", "reversed", "sorted", "tqdm", "tuple", "zip"})
 _OF_DICTIONARY = frozenset({"items", "values"})
+_JOINS = frozenset({"ConcatDataset"})
+"""Calls that put the data sets of a list together."""
 _SEVERAL = frozenset({"random_split", "train_test_split"})
 """Calls that return several parts of a data set."""
 _ADDS = frozenset({"append", "insert"})
@@ -31,6 +33,11 @@ class _Step(NamedTuple):
 
     ref: NodeRef
     deep: int
+
+
+def is_name(index: ast.expr) -> bool:
+    """Return whether an index is the name of a part: of a column, or of a split."""
+    return isinstance(index, ast.Constant) and isinstance(index.value, str)
 
 
 def passed_on(iterated: ast.expr) -> Iterator[ast.expr]:
@@ -73,7 +80,10 @@ class SetOrigins:
         (module, node), deep = step.ref[:2], step.deep
         match node:
             case ast.Subscript(value=base, slice=index):
-                yield _Step(NodeRef(module, base), deep if isinstance(index, ast.Slice) else deep + 1)
+                if isinstance(index, ast.Slice) or is_name(index):  # ``load_dataset(name)["train"]``
+                    yield _Step(NodeRef(module, base), deep)
+                if not isinstance(index, ast.Slice):
+                    yield _Step(NodeRef(module, base), deep + 1)
             case ast.Attribute(value=ast.Name(id="self"), attr=name):
                 yield from self._kept(name, deep)
             case ast.Attribute(value=base, attr=attr):
@@ -82,6 +92,8 @@ class SetOrigins:
             case ast.Name():
                 yield from self._named(step, node)
             case ast.IfExp(body=one, orelse=other):
+                yield from (_Step(NodeRef(module, part), deep) for part in (one, other))
+            case ast.BinOp(left=one, op=ast.Add(), right=other):
                 yield from (_Step(NodeRef(module, part), deep) for part in (one, other))
             case ast.BoolOp(values=parts):
                 yield from (_Step(NodeRef(module, part), deep) for part in parts)
@@ -96,6 +108,9 @@ class SetOrigins:
         name, module, deep = last_name(call.func), step.ref.module, step.deep
         if name in SPLITS:
             if name in _SEVERAL and not deep:
+                return
+            if name in _JOINS and call.args and not isinstance(call.args[0], ast.List | ast.Tuple):
+                yield _Step(NodeRef(module, call.args[0]), deep + 1)
                 return
             parts = held_by(NodeRef(module, call))
             yield from (_Step(part, deep - 1 if name in _SEVERAL else deep) for part in parts)

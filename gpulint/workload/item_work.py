@@ -11,7 +11,7 @@ from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import walk
 from gpulint.libraries import Models
 from gpulint.libraries.names import matches
-from gpulint.placement.inner_sets import GETTERS
+from gpulint.placement.inner_sets import GETTERS, LAZY
 from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
@@ -41,8 +41,6 @@ from gpulint.workspace.module_index import COMPREHENSIONS, FUNCTIONS, LOOPS, Mod
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-_LAZY = ("set_transform", "with_transform")
-"""Methods of Hugging Face's data sets that take what makes a sample when it is drawn."""
 _HELD = frozenset({"CacheDataset", "SmartCacheDataset"})
 """Data sets of MONAI that read their samples before the first epoch."""
 _TRANSFORM = regex.compile(r"(^|_)(transforms?|trans|tfms?|aug(ment(ations?|or)?|s)?|preprocess\w*)(_|$)")
@@ -170,7 +168,7 @@ class ItemWorks:
     def _of_lazy(self, made: NodeRef) -> set[str]:
         """``dataset.with_transform(prepare)``"""
         assert isinstance(made.node, ast.Call)
-        if last_name(made.node.func) not in _LAZY or not made.node.args:
+        if last_name(made.node.func) not in LAZY or not made.node.args:
             return set()
         functions = self._project.fact(Resolver).points_to(made.module, made.node.args[0])
         return {kind for function in functions for kind in self._of_callable(function)}
@@ -192,7 +190,7 @@ class ItemWorks:
     def _set_later(self, loader: Loader) -> Iterator[str]:
         """``dataset.set_transform(prepare)`` in the module of the loader."""
         given = {ast.unparse(argument) for argument in loader.node.args[:1]}
-        for name in _LAZY:
+        for name in LAZY:
             for call in loader.module.calls_by_name.get(name, ()):
                 if isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) in given:
                     yield from self._of_lazy(NodeRef(loader.module, call))

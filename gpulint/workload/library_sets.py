@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from gpulint.libraries import Models
 from gpulint.libraries.names import matches
+from gpulint.placement.inner_sets import LAZY
 from gpulint.semantic.points_to import Resolver
-from gpulint.workspace.module_index import NodeRef
+from gpulint.workspace.module_index import NodeRef, last_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,6 +36,8 @@ def of_library(project: Project, made: NodeRef) -> set[str]:
     """Return the kinds of work of what a call makes, none if it holds its samples in memory or is unknown."""
     if not isinstance(made.node, ast.Call):
         return set()
+    if last_name(made.node.func) in LAZY and made.node.args:
+        return {"transform"}
     return kinds_of(project, project.fact(Resolver).call_names(made.module, made.node)) - {MEMORY}
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
-from gpulint.placement.inner_sets import MAX_SETS, classes_of, drawn_sets
+from gpulint.documents.python import walk
+from gpulint.placement.inner_sets import GETTERS, MAX_SETS, classes_of, drawn_sets, methods_of_samples
 from gpulint.query import query
+from gpulint.semantic.path_conditions import conditions
 from gpulint.workload.filled_samples import filled_attributes, runs_for_missing
 from gpulint.workload.kept_samples import keeps_on_disk, keeps_results
 from gpulint.workspace.module_index import FUNCTIONS, NodeRef
@@ -13,8 +16,6 @@ from gpulint.workspace.module_index import FUNCTIONS, NodeRef
 if TYPE_CHECKING:
     from gpulint.placement.inner_sets import Drawn
     from gpulint.project import Project
-
-_GETTER = "__getitem__"
 
 
 @query
@@ -41,4 +42,27 @@ def _is_kept(project: Project, made: NodeRef, drawn: Drawn) -> bool:
     if not isinstance(function, FUNCTIONS):
         return False
     helper = NodeRef(module, function)
-    return keeps_on_disk(project, helper) or (function.name != _GETTER and keeps_results(project, helper))
+    if keeps_on_disk(project, helper):
+        return True
+    return function.name not in GETTERS and (keeps_results(project, helper) or _runs_once(project, made, helper))
+
+
+def _runs_once(project: Project, made: NodeRef, helper: NodeRef) -> bool:
+    """Return whether a method sets an attribute of which each of its calls asks whether it is there (``if self.items is
+    None: self.fill()``)."""
+    assert isinstance(helper.node, FUNCTIONS)
+    stored = {
+        part.attr for part in walk(helper.node) if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store)
+    }
+    asked = [
+        any(
+            isinstance(part, ast.Attribute) and part.attr in stored
+            for test, _ in conditions(method.module, call)
+            for part in walk(test)
+        )
+        for owner in classes_of(project, [made])
+        for method in methods_of_samples(project, NodeRef(*owner))
+        for call in walk(method.node)
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == f"self.{helper.node.name}"
+    ]
+    return bool(asked) and all(asked)
