@@ -12,7 +12,7 @@ from gpulint.placement.dataset_parts import SPLITS, held_by
 from gpulint.semantic.argument_binding import argument_of, parameters
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
-from gpulint.workspace.module_index import FUNCTIONS, BindingKind, NodeRef, last_name
+from gpulint.workspace.module_index import FUNCTIONS, BindingKind, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -33,6 +33,15 @@ class _Step(NamedTuple):
 
     ref: NodeRef
     deep: int
+
+
+def _unpacked(module: ModuleIndex, value: ast.expr, path: tuple[int, ...], deep: int) -> _Step:
+    """Return the part of a value that unpacking takes: ``base`` for ``self.base, self.cut = base, cut``."""
+    while path and isinstance(value, ast.Tuple | ast.List) and path[0] < len(value.elts):
+        if any(isinstance(part, ast.Starred) for part in value.elts):
+            break
+        value, path = value.elts[path[0]], path[1:]
+    return _Step(NodeRef(module, value), deep + len(path))
 
 
 def is_name(index: ast.expr) -> bool:
@@ -120,7 +129,7 @@ class SetOrigins:
             yield from self._pointed_at(step)
 
     def _pointed_at(self, step: _Step) -> list[_Step]:
-        """What the names of a value stand for elsewhere."""
+        """Return what the names of a value stand for elsewhere."""
         origins = self._resolver.points_to(step.ref.module, step.ref.node)
         return [
             _Step(NodeRef(ref.module, ref.node), step.deep + len(ref.path))
@@ -135,7 +144,7 @@ class SetOrigins:
             if binding.kind is BindingKind.LOOP and value is not None:  # ``for key, part in parts.items()``
                 yield from (_Step(NodeRef(module, one), deep + 1) for one in passed_on(value))
             elif binding.kind is BindingKind.ASSIGN and value is not None:
-                yield _Step(NodeRef(module, value), deep + len(binding.path))
+                yield _unpacked(module, value, binding.path, deep)
             elif binding.kind is BindingKind.PARAMETER and (given := self._given(step.ref, name)) is not None:
                 yield _Step(given, deep)
             else:
@@ -144,7 +153,7 @@ class SetOrigins:
             yield from self._added(module.function(name), name.id, deep)
 
     def _given(self, ref: NodeRef, name: ast.Name) -> NodeRef | None:
-        """What the call that makes the data set passes for a parameter of its constructor."""
+        """Return what the call that makes the data set passes for a parameter of its constructor."""
         function, call = ref.module.function(name), self._made.node
         if self._init is None or function is not self._init.node or not isinstance(call, ast.Call):
             return None
@@ -157,18 +166,18 @@ class SetOrigins:
         return NodeRef(self._made.module, passed) if not isinstance(passed, ast.Starred) else None
 
     def _kept(self, name: str, deep: int) -> Iterator[_Step]:
-        """What an attribute is set to, and what is added to it."""
+        """Yield what an attribute is set to, and what is added to it."""
         for module, owner in self._line:
             for binding in module.attributes.get((owner, name), ()):
                 if binding.value is not None:
-                    yield _Step(NodeRef(module, binding.value), deep + len(binding.path))
+                    yield _unpacked(module, binding.value, binding.path, deep)
             if deep:
                 yield from self._added(owner, f"self.{name}", deep)
         if self._init is None and (given := self._field(name)) is not None:
             yield _Step(given, deep)
 
     def _field(self, name: str) -> NodeRef | None:
-        """What the call that makes the data set passes for a field of a data class."""
+        """Return what the call that makes the data set passes for a field of a data class."""
         call, owner = self._made.node, self._owner.node
         assert isinstance(owner, ast.ClassDef)
         fields = [part.target for part in owner.body if isinstance(part, ast.AnnAssign)]
