@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from gpulint.assessment import (
+    data_preparation,
     declared_defaults,
     desktops,
     documented_costs,
@@ -144,6 +145,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("only notebooks call it", 1, siblings.only_notebooks_call),
     Circumstance("in a loop over a few samples", TO_LOW, few_rounds.looks_at_few, kinds=frozenset({"gradients"})),
     Circumstance("few samples", 1, file_facts.uses_few, not_kinds=_START),
+    Circumstance("prepares data once, by its name", 1, data_preparation.prepares_once, kinds=_MODES),
     Circumstance("evaluates or shows only", TO_LOW, file_facts.inspects, not_kinds=_START | _STOP),
     Circumstance(
         "evaluates or shows only, in no documented command",

@@ -14,6 +14,7 @@ from gpulint.query import query
 from gpulint.semantic.failing_calls import is_only_called
 from gpulint.semantic.failing_results import failures, takes_steps
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.unfit_batches import unpacks_other_batches
 from gpulint.workload.failing_samples import draws_failing, failing_sample
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name, source_text
 
@@ -49,6 +50,7 @@ def fails_there(subject: Subject) -> bool:
         and all(
             any(failures(subject.project, loop.module, loop.node))
             or draws_failing(subject.project, loop.module, loop.node)
+            or unpacks_other_batches(subject.project, loop.module, loop.node)
             or _is_not_reached(subject.project, loop.module, loop.node, MAX_CALLS)
             for loop in loops
         )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.training.bounded_loops import stops_within
+from gpulint.training.counted_places import is_at_count
 from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
@@ -49,11 +50,16 @@ def looks_at_few(subject: Subject) -> bool:
 
 def evaluates_few(subject: Subject) -> bool:
     """Return whether the loop of an evaluation runs a model on a small number of batches, now and then: it stops after
-    them, or all that it does is under ``if i < 5``."""
+    them, or all that it does is under ``if i < 5``, or the model under ``if i == 0``."""
     module, loop = subject.module, subject.node
     if module is None or not isinstance(loop, ast.For | ast.AsyncFor):
         return False
-    if not (stops_within(subject.project, NodeRef(module, loop), FEW_AGAIN) or _skips(subject.project, module, loop)):
+    done_at = subject.cost.done_at if subject.cost is not None else None
+    if not (
+        stops_within(subject.project, NodeRef(module, loop), FEW_AGAIN)
+        or _skips(subject.project, module, loop)
+        or (done_at is not None and is_at_count(done_at.module, done_at.node, loop))
+    ):
         return False
     contexts, guards = subject.project.fact(LoopContexts), subject.project.fact(Guards)
     function = module.function(loop)

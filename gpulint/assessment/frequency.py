@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from gpulint.assessment.constants import figure, middle
 from gpulint.assessment.seldom_places import is_seldom
-from gpulint.documents.python import walk
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.branches import is_in_branch
+from gpulint.training.counted_places import is_at_count
 from gpulint.training.full_batches import is_full_batch
 from gpulint.training.guards import Guards
 from gpulint.training.loader_calls import only_predicts
@@ -58,6 +58,8 @@ class Frequency:
     """A share of the whole run is lost, not some time in it."""
     in_branch: bool = False
     """A test decides whether a step gets there."""
+    single: bool = False
+    """Of an evaluation: one batch of each gets there."""
     around: bool = False
     """What counts decides about the whole loop, not about its rounds (``if epoch % 20 == 0: for batch in loader``)."""
 
@@ -67,6 +69,8 @@ class Frequency:
         if self.per == "run":
             stops = "at every step" if self.at_steps else "each time the program gets there" if self.repeats else ""
             return "the whole run" if self.lasts else stops or "once per run"
+        if self.single:
+            return "one batch of each evaluation"
         name = "evaluation batch" if self.per == "evaluation" else self.per
         if self.every == 1:
             return f"every {name}" + (" that gets there" if self.in_branch else "")
@@ -96,12 +100,22 @@ def frequency(subject: Subject, kind: Kind) -> Frequency:
             steps = [context.loop for context in subject.contexts if context.role is Role.STEP]
             return _in_several_steps(subject.project, steps) or found
         return Frequency("step") if kind.share is not None and found == Frequency("epoch") else found
+    if per == "evaluation" and _reaches_one_batch(subject):
+        return Frequency(per, figure("assumed", "every"), single=True)
     if per != "place":
         stops = cost is not None and cost.kind == _STOPS
         at_steps = per == "run" and stops and Role.STEP in subject.roles
         repeats = per == "run" and stops and _repeats(subject)
         return Frequency(per, at_steps=at_steps, repeats=repeats, lasts=per == "run" and kind.share is not None)
     return Frequency("step" if kind.seconds is None or middle(kind.seconds) < SHORT else "epoch")
+
+
+def _reaches_one_batch(subject: Subject) -> bool:
+    """Return whether the work is done at one count of the loop that the finding marks."""
+    done_at = subject.cost.done_at if subject.cost is not None else None
+    if done_at is None or subject.node is None:
+        return False
+    return is_at_count(done_at.module, done_at.node, subject.node)
 
 
 def _of_draws(project: Project, loader: Loader, per: str) -> Frequency:
@@ -180,10 +194,14 @@ def _around(subject: Subject, rare: bool) -> Frequency | None:
             ]
             if any(unclear) and all(known or maybe for known, maybe in zip(seldom, unclear, strict=True)):
                 return Frequency(per, figure("assumed", "every"))
-        once = zip(contexts, ways, strict=True)
+        once = [
+            any(is_at_count(*place, context.loop.node) for place in way)
+            for context, way in zip(contexts, ways, strict=True)
+        ]
+        if per == "evaluation" and all(once):
+            return Frequency(per, figure("assumed", "every"), single=True)
         if per == "step" and all(
-            is_full_batch(context.loop.node) or any(_is_at_count(*place, context.loop.node) for place in way)
-            for context, way in once
+            at or is_full_batch(context.loop.node) for at, context in zip(once, contexts, strict=True)
         ):
             per, seldom = "epoch", [[place for place in way if _is_rare(guards, place)] for way in seldom]
         branches = per == "step" and all(is_in_branch(subject.project, module, node, one) for one in contexts)
@@ -220,22 +238,6 @@ def _every(guards: Guards, per: str, seldom: Sequence[Sequence[tuple[ModuleIndex
 def _is_rare(guards: Guards, place: tuple[ModuleIndex, ast.AST]) -> bool:
     """Return whether a place is not reached in each epoch, by a count of them or otherwise."""
     return is_seldom(*place) or guards.interval(*place, sure=True) is not None
-
-
-def _is_at_count(module: ModuleIndex, node: ast.AST, loop: ast.AST) -> bool:
-    """Return whether a place is reached at one count of a loop, once in each pass of it: ``if step == 0``, ``if step <
-    1``."""
-    targets = {name.id for name in walk(loop.target) if isinstance(name, ast.Name)} if isinstance(loop, ast.For) else ()
-    return any(
-        holds
-        and isinstance(part, ast.Compare)
-        and isinstance(part.left, ast.Name)
-        and part.left.id in targets
-        and isinstance(last := part.comparators[0], ast.Constant)
-        and (isinstance(part.ops[0], ast.Eq) or (isinstance(part.ops[0], ast.Lt) and last.value == 1))
-        for test, holds in conditions(module, node)
-        for part in (test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else (test,))
-    )
 
 
 @query
@@ -286,7 +288,7 @@ def _is_drawn_in_one_epoch(project: Project, loader: Loader) -> bool:
         if context.role is Role.EPOCH
     ]
     return bool(around) and all(
-        any(_is_at_count(place.module, place.node, context.loop.node) for place in way) for context, way in around
+        any(is_at_count(place.module, place.node, context.loop.node) for place in way) for context, way in around
     )
 
 

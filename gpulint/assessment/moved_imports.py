@@ -28,17 +28,24 @@ _CLASS = regex.compile(r"[A-Z][a-z]+\w*[A-Z]\w*$")
 
 _OWN = frozenset(
     "architectures common config configs core data data_loader data_loaders data_loading data_utils dataloader "
-    "dataloaders dataloading datamodule datamodules dataset dataset_utils engine engines helper helpers layer layers "
-    "lib libs loss losses metric metrics misc model model_utils models module modules net nets network networks opt "
-    "option options src task tasks tool tools train_utils trainer trainers transform transforms util utils".split()
+    "dataloaders dataloading datamodule datamodules dataset dataset_utils engine engines helper helpers layer "
+    "layers lib libs loader loaders loss losses metric metrics misc model model_utils models module modules net "
+    "nets network networks opt option options src task tasks tool tools train_utils trainer trainers transform "
+    "transforms util utils".split()
 )
 """Packages with names that only programs give to their own."""
+_ON_DISK_ONLY = frozenset({"config", "configs", "data", "opt", "option", "options"})
+"""Those of them that often hold what is private, and is on the disks of the authors only."""
 _PATHS = regex.compile(r"\bsys\.path\b|PYTHONPATH")
 """What adds folders from which modules are imported."""
 _ADDS = regex.compile(r"^(?!\s*#).*\bsys\.path\b", re.MULTILINE)
 _FOLDERS_ADDED = (b"PYTHONPATH", b"package_dir", b"site.addsitedir", b"pythonpath", b"py_modules")
 _ROOTS = frozenset({"src", "lib", "source", "python", "code"})
 """Folders that programs are often started with as a root."""
+_OTHER_FOLDERS = rb"PYTHONPATH(?!\}?(?:=[\"']?\$\{?PYTHONPATH|[=:][\"']?\.(?=[/:\s\"'])(?!/\.\.)))"
+"""What adds folders of other trees, unlike ``PYTHONPATH=$PYTHONPATH:./src``."""
+_FEW_USERS = 4
+"""A module that one of so many files imports is not what all need from elsewhere."""
 _LEAST = 4
 """Letters of names that say enough to be looked for in all files."""
 
@@ -117,14 +124,26 @@ def _is_broken(project: Project, module: ModuleIndex) -> bool:
         or any(_is_out_of_reach(project, module, *one) for one in imports if "." not in one[0])
         or any(_is_missing(project, module, name) for name, _ in imports if "." in name)
         or any(_is_of_another_tree(project, module, name.partition(".")[0]) for name, _ in imports if "." in name)
+        or any(_is_left_out(project, module, name) for name, _ in imports if "." not in name)
     )
+
+
+def _is_left_out(project: Project, module: ModuleIndex, name: str) -> bool:
+    """Return whether a single module with such a name is not there, beside others of the tree that the same program
+    imports, and hardly another program needs it."""
+    if name in _ON_DISK_ONLY or project.contains(project.root / ".gitignore", name.encode()):
+        return False
+    users = project.word_index.importing(frozenset({word_of(name)}))
+    if _FEW_USERS * len(users) > sum(path.suffix == ".py" for path in project.files):
+        return False
+    return _is_of_another_tree(project, module, name) and bool(project.imported(module.path))
 
 
 def _is_of_another_tree(project: Project, module: ModuleIndex, package: str) -> bool:
     """Return whether a package with a name for the program's own is not there, and most of the tree does without it."""
     if package not in _OWN or package in _folder_names(project) or package in _stems(project):
         return False
-    if _PATHS.search(module.syntax.source.text) or project.is_in_other_files(b"PYTHONPATH"):
+    if _adds_folders(project, module):
         return False
     if project.exists(project.root / ".gitmodules"):
         return False
@@ -133,6 +152,24 @@ def _is_of_another_tree(project: Project, module: ModuleIndex, package: str) -> 
         return False
     users = project.word_index.importing(frozenset({word_of(package)}))
     return 2 * len(users) <= sum(path.suffix == ".py" for path in project.files)
+
+
+def _adds_folders(project: Project, module: ModuleIndex) -> bool:
+    """Return whether modules may be imported from folders that are not in the tree, as a program or a file of the tree
+    adds some: those above its own (``os.path.dirname(__file__)``), up to the root, are in it."""
+    if project.is_like_in_other_files(_OTHER_FOLDERS):
+        return True
+    depth = len(Path(project.place(module.path)).parts) - 1
+    return any(_PATHS.search(line) and not _is_in_tree(line, depth) for line in module.syntax.source.text.splitlines())
+
+
+def _is_in_tree(line: str, depth: int) -> bool:
+    """Return whether a line adds a folder that is at most so many above that of its file."""
+    if line.lstrip().startswith("#"):
+        return True
+    if "__file__" not in line or "PYTHONPATH" in line:
+        return False
+    return line.count("..") + max(line.count("dirname") - 1, 0) + max(line.count(".parent") - 1, 0) <= depth
 
 
 def _is_missing(project: Project, module: ModuleIndex, name: str) -> bool:

@@ -16,6 +16,7 @@ from gpulint import regex
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.semantic.argument_binding import RECEIVERS, binds, callback_call
 from gpulint.semantic.namespace_constructors import calls_with_namespace
+from gpulint.semantic.overridden_methods import subclasses_of
 from gpulint.semantic.registries import calls_through_tables
 from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
 from gpulint.workspace.summaries import is_plain
@@ -80,11 +81,14 @@ def all_call_sites(
     mro = resolver.mro(module, home)[1:] if home is not None and wanted == name else []
     above = {owner: where for where, owner in mro}
     called_from = project.callers_of(module, {wanted}, home.name if home is not None else None, tests=tested)
-    for where in chain(called_from, above.values()):
+    # Who makes an object of a subclass need not name the base whose method it calls.
+    below = _inheriting(project, home, name) if home is not None and wanted == name else []
+    below_from = (project.callers_of(other, {wanted}, one.name, tests=tested) for other, one in below)
+    for where in chain(called_from, above.values(), *below_from):
         if where in users or (not tested and project.is_test(where.path)):
             continue
         users.append(where)
-        sought = _Sought(function, home, wanted, targets, nested, above)
+        sought = _Sought(function, home, wanted, targets, nested, above, frozenset(one.name for _, one in below))
         for call in _calls_in(project, resolver, where, sought):
             found = True
             yield where, call
@@ -102,6 +106,12 @@ def all_call_sites(
                     yield where, made
 
 
+def _inheriting(project: Project, home: ast.ClassDef, name: str) -> list[tuple[ModuleIndex, ast.ClassDef]]:
+    """The subclasses of a class that have no method of a name of their own."""
+    below = subclasses_of(project, home) or ()
+    return [(where, one) for where, one in below if all(getattr(part, "name", "") != name for part in one.body)]
+
+
 def _is_defined_again(module: ModuleIndex, function: FunctionNode) -> bool:
     """Return whether a module's top defines several functions of the same name, none in a branch."""
     found = [one.node for one in module.top.bindings.get(function.name, ())]
@@ -117,11 +127,12 @@ class _Sought(NamedTuple):
     targets: frozenset[str]
     nested: bool
     above: Container[ast.ClassDef]
+    below: frozenset[str] = frozenset()
 
 
 def _calls_in(project: Project, resolver: Resolver, where: ModuleIndex, sought: _Sought) -> Iterator[ast.Call]:
     """Calls of one module that reach a function by its name."""
-    function, home, wanted, targets, nested, above = sought
+    function, home, wanted, targets, nested, above, below = sought
     for alias in sorted(_aliases(where, wanted)):
         receivers = 0
         for call in where.calls_by_name.get(alias, []):
@@ -131,7 +142,7 @@ def _calls_in(project: Project, resolver: Resolver, where: ModuleIndex, sought: 
             else:
                 receivers += 1
                 reached = receivers <= MAX_RECEIVERS and _is_received(
-                    project, resolver, where, call, function, home, targets, above
+                    project, resolver, where, call, function, home, targets, above, below
                 )
             if reached:
                 yield call
@@ -262,8 +273,10 @@ def _is_received(
     home: ast.ClassDef | None,
     targets: frozenset[str],
     above: Container[ast.ClassDef],
+    below: frozenset[str],
 ) -> bool:
-    """Return whether ``x.name(...)`` reaches ``function``, in a class ``above`` its own also as an override."""
+    """Return whether ``x.name(...)`` reaches ``function``, in a class ``above`` its own also as an override, and of an
+    object of its own class or one ``below``."""
     func = call.func
     if not isinstance(func, ast.Attribute):
         return False
@@ -275,7 +288,7 @@ def _is_received(
             return True
         method = resolver.method(where, owner, func.attr) if owner is not None else None
         return method is not None and method.node is function
-    if not project.word_index.holds(where.path, word_of(home.name)):
+    if not any(project.word_index.holds(where.path, word_of(one)) for one in (home.name, *sorted(below))):
         return False
     return _reaches(resolver, where, call, function)
 

@@ -1,4 +1,5 @@
-"""Methods that never run: all subclasses of their class have one of their own, and nothing makes the class itself."""
+"""Methods that subclasses replace; some never run: all subclasses have one of their own, and nothing makes the class
+itself."""
 
 from __future__ import annotations
 
@@ -7,11 +8,14 @@ from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
 from gpulint.query import query
-from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, last_name
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
     from gpulint.project import Project
+
+MAX_SUBCLASSES = 60
+"""Most subclasses of a class that are looked at."""
 
 
 def is_overridden(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
@@ -24,6 +28,38 @@ def is_overridden(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
         and (not function.name.startswith("__") or (function.name == "__init__" and not owner.decorator_list))
         and _is_replaced(project, module, owner, function)
     )
+
+
+@query
+def overrides(project: Project, method: NodeRef) -> tuple[NodeRef, ...] | None:
+    """Return the methods of subclasses that a call of a method may reach as well; None if these are not all known."""
+    owner = method.module.syntax.parents.get(method.node)
+    if not isinstance(method.node, FUNCTIONS) or not isinstance(owner, ast.ClassDef) or method.node.name == "__init__":
+        return ()
+    below = subclasses_of(project, owner)
+    if below is None:
+        return None
+    own = ((where, part) for where, subclass in below for part in subclass.body if isinstance(part, FUNCTIONS))
+    return tuple(NodeRef(where, part) for where, part in own if part.name == method.node.name)
+
+
+@query
+def subclasses_of(project: Project, owner: ast.ClassDef) -> tuple[tuple[ModuleIndex, ast.ClassDef], ...] | None:
+    """Return the classes that by their names derive from a class, also by way of others; None if these are not all
+    known, or too many."""
+    found, todo, seen = dict[ast.ClassDef, ModuleIndex](), [word_of(owner.name)], {word_of(owner.name)}
+    while todo:
+        for path, name in project.word_index.subclasses(todo.pop()):
+            where = project.module_at(path)
+            subclass = where.classes_by_name.get(name.decode()) if where is not None else None
+            if where is None or subclass is None or len(found) > MAX_SUBCLASSES:
+                return None
+            if subclass is not owner:
+                found[subclass] = where
+            if name not in seen:
+                seen.add(name)
+                todo.append(name)
+    return tuple((where, subclass) for subclass, where in found.items())
 
 
 @query

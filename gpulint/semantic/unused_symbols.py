@@ -27,6 +27,9 @@ MAX_OWNERS = 3
 _NOT_TOLD = frozenset({".py", ".pyc", ".md", ".rst"})
 """Suffixes of modules, and of documents: these may name an architecture as a class is named."""
 
+_OTHER_LINES = rb'^(?![ \t]*"[ \t]*(?:from|import|#))[^\n]*?'
+"""The start of what is in a line of a notebook that neither imports nor is commented out."""
+
 _PLAIN_DECORATORS = frozenset(
     {"staticmethod", "classmethod", "property", "abstractmethod", "no_grad", "inference_mode", "cached_property"}
 )
@@ -251,13 +254,28 @@ def _is_told(project: Project, module: ModuleIndex, owner: ast.ClassDef | Functi
             return project.is_in_other_files(word)
         whole = re.compile(rb"\b%b\b" % re.escape(word))
         paths_with = (path for path in project.files_with(word) if path.suffix not in _NOT_TOLD)
-        if any(project.finds(path, whole) for path in paths_with):
+        if any(_tells(project, path, whole) for path in paths_with):
             return True
     homes = b"|".join(map(re.escape, map(word_of, sorted(names))))
     pattern = rb"\b(?:%b)[.:]%b\b|\bimport\b[^\n]*\b%b\b" % (homes, word, word)
     return any(_means(project, path, name, pattern.decode()) for path in paths) or (
-        project.is_in_other_files(word) and project.is_like_in_other_files(pattern)
+        project.is_in_other_files(word) and _is_told_elsewhere(project, word, pattern)
     )
+
+
+@query
+def _is_told_elsewhere(project: Project, word: bytes, pattern: bytes) -> bool:
+    found = re.compile(pattern)
+    paths = (path for path in project.files_with(word) if path.suffix != ".py")
+    return any(_tells(project, path, found) for path in paths)
+
+
+def _tells(project: Project, path: Path, pattern: re.Pattern[bytes]) -> bool:
+    """Return whether there is a match in a file; in a notebook outside of the lines that import or comment: what its
+    code uses is known from the code."""
+    if path.suffix == ".ipynb" and project.module_at(path) is not None:
+        pattern = re.compile(_OTHER_LINES + rb"(?:%b)" % pattern.pattern, re.MULTILINE)
+    return project.finds(path, pattern)
 
 
 @query

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 FEW = 16
 """Most batches that are looked at; a loop that stops later is a pass, if a short one."""
+_EXITS: tuple[type[ast.stmt], ...] = (ast.Break, ast.Return)
 
 
 def reads_few_batches(project: Project, where: NodeRef) -> bool:
@@ -66,6 +67,20 @@ def stops_within(project: Project, where: NodeRef, most: int) -> bool:
     )
 
 
+def most_counted(project: Project, where: NodeRef) -> int:
+    """Return after how many rounds a loop ends at most, by its count or by that of all steps (``if step >= max_steps:
+    break``), the largest known value of the limit; 0 if that is unknown."""
+    loop, found = where.node, list[int]()
+    if not isinstance(loop, ast.For | ast.AsyncFor):
+        return 0
+    for limit in _limits(where.module, loop, _EXITS, True):
+        known = project.fact(Constants).of(where.module, limit)
+        numbers = [value for value in known.constants if isinstance(value, int) and value > 0]
+        if known.complete and numbers and len(numbers) == len(known.values):
+            found.append(max(numbers))
+    return min(found, default=0)
+
+
 def _ranges(source: ast.expr) -> Iterator[ast.expr]:
     match source:
         case ast.Call(func=ast.Name(id="range" | "trange"), args=[count]):
@@ -107,19 +122,23 @@ def is_left_at_once(project: Project, where: NodeRef) -> bool:
 
 @query
 def _limits(
-    module: ModuleIndex, loop: ast.For | ast.AsyncFor, exits: tuple[type[ast.stmt], ...] = (ast.Break, ast.Return)
+    module: ModuleIndex,
+    loop: ast.For | ast.AsyncFor,
+    exits: tuple[type[ast.stmt], ...] = _EXITS,
+    resumed: bool = False,
 ) -> tuple[ast.expr, ...]:
-    """Return what the count of a loop is compared with in each ``if ...: break`` right in its body, or ``return``."""
+    """Return what the count of a loop is compared with in each ``if ...: break`` right in its body, or ``return``; also
+    one that may go on from a checkpoint if it may be ``resumed``."""
     tests = (
         statement.test
         for statement in loop.body
         if isinstance(statement, ast.If) and isinstance(statement.body[-1], exits)
     )
-    found = (_limit(loop, test) or _counted_limit(module, loop, test) for test in tests)
+    found = (_limit(loop, test) or _counted_limit(module, loop, test, resumed) for test in tests)
     return tuple(limit for limit in found if limit is not None)
 
 
-def _counted_limit(module: ModuleIndex, loop: ast.For | ast.AsyncFor, test: ast.expr) -> ast.expr | None:
+def _counted_limit(module: ModuleIndex, loop: ast.For | ast.AsyncFor, test: ast.expr, resumed: bool) -> ast.expr | None:
     """Return what a count is compared with that the loop keeps by hand: ``shown = 0``, then ``shown += 1`` in it."""
     match test:
         case ast.Compare(left=ast.Name(id=name) as count, ops=[ast.Gt() | ast.GtE() | ast.Eq()], comparators=[limit]):
@@ -128,7 +147,7 @@ def _counted_limit(module: ModuleIndex, loop: ast.For | ast.AsyncFor, test: ast.
             return None
     inside = [one.node for one in bindings if loop in module.syntax.ancestors(one.node)]
     before = [one.value for one in bindings if one.node not in inside]
-    starts = all(isinstance(value, ast.Constant) and value.value == 0 for value in before)
+    starts = (any if resumed else all)(isinstance(value, ast.Constant) and value.value == 0 for value in before)
     counts = all(isinstance(node, ast.AugAssign) and ast.unparse(node).endswith(" += 1") for node in inside)
     return limit if before and inside and starts and counts else None
 

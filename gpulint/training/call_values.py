@@ -81,8 +81,25 @@ def truth(
             return _compared(operator, *sides)
         case ast.Name() | ast.Attribute():
             known = _known(project, module, test, calls, assumed)
+            if known is None and (kept := _kept_test(module, test)) is not None:
+                return truth(project, module, kept, calls, assumed)
             return bool(known.value) if known is not None and known.constant else None
     return None
+
+
+def _kept_test(module: ModuleIndex, test: ast.expr) -> ast.expr | None:
+    """Return the test above that a variable of the function keeps the result of (``training = optimizer is not
+    None``)."""
+    if not isinstance(test, ast.Name):
+        return None
+    function, bindings = module.function(test), reaching(module, module.scope(test).lookup(test.id), test)
+    if function is None or len(bindings) != 1 or bindings[0].scope.node is not function or bindings[0].path:
+        return None
+    kept = bindings[0].value if bindings[0].kind is BindingKind.ASSIGN else None
+    tests = isinstance(kept, ast.Compare | ast.BoolOp) or (
+        isinstance(kept, ast.UnaryOp) and isinstance(kept.op, ast.Not)
+    )
+    return kept if tests and kept is not None and kept.lineno < test.lineno else None
 
 
 def _compared(operator: ast.cmpop, left: Known | None, right: Known | None) -> bool | None:

@@ -150,16 +150,26 @@ def _deletes_condition(branch: ast.If) -> bool:
 
 
 def _fills(module: ModuleIndex, branch: ast.If) -> bool:
-    """``if first is None: first = measure()`` of a name that no loop around sets anew."""
-    match branch.test:
-        case ast.Compare(left=ast.Name(id=name), ops=[ast.Is()], comparators=[ast.Constant(value=None)]):
-            pass
-        case _:
-            return False
+    """``if first is None: first = measure()`` of a name that no loop around sets anew, perhaps with another test (``if
+    first is None and hasattr(model, "first")``)."""
+    names = (name for part, holds in parts_of(branch.test, True) if (name := _missing_name(part, holds)) is not None)
+    return any(_is_filled(module, branch, name) for name in names)
+
+
+def _missing_name(part: ast.expr, holds: bool) -> str | None:
+    match part:
+        case ast.Compare(left=ast.Name(id=name), ops=[ast.Is()], comparators=[ast.Constant(value=None)]) if holds:
+            return name
+    return None
+
+
+def _is_filled(module: ModuleIndex, branch: ast.If, name: str) -> bool:
     outer = next((up for up in module.syntax.ancestors(branch) if isinstance(up, LOOPS)), None)
     bindings = module.scope(branch.test).lookup(name)
     inside = [one for one in bindings if outer is not None and outer in module.syntax.ancestors(one.node)]
-    return bool(inside) and all(branch in module.syntax.ancestors(one.node) for one in inside)
+    return bool(inside) and all(
+        branch in module.syntax.ancestors(one.node) and not _is_constant(one.value, None) for one in inside
+    )
 
 
 def _left_before(module: ModuleIndex, inner: ast.AST) -> bool:

@@ -57,8 +57,9 @@ def graphs_in_evaluation(project: Project, module: ModuleIndex) -> Iterator[Infe
     if "torch" not in module.packages:
         return
     seen = set[ast.AST]()
-    for mode, model in evaluated(project, module):
-        function = module.function(mode)
+    flags = [*_set_by_flag(module)]
+    for mode, model in (*evaluated(project, module), *flags):
+        function, by_flag = module.function(mode), (mode, model) in flags
         if function is not None and speaks_of_gradients(module, function):
             continue
         # Who calls the function may take the whole tree to find out, so that comes last.
@@ -70,17 +71,30 @@ def graphs_in_evaluation(project: Project, module: ModuleIndex) -> Iterator[Infe
             module.report_limit(f"a function uses a model more than {MAX_MENTIONS} times")
         for call in calls:
             loop, home = _outermost(project, module, call, mode), module.function(call)
-            if may_disable(module, call, home) or (loop is None and _is_part_of_loss(project, module, call)):
+            if may_disable(module, call, home):
                 continue
-            if loop is not None and loop not in seen:
-                seen.add(loop)
-                yield InferenceLoop(module, loop, home, call, model)
-            elif loop is None and (shared := _shared_loop(project, module, call)) is not None and shared not in seen:
-                seen.add(shared)
-                yield InferenceLoop(module, shared, home, call, model, trains_too=True)
-            elif loop is None and home not in seen and _between_steps(project, module, call, mode):
+            if loop is not None:
+                if loop not in seen and not by_flag:
+                    seen.add(loop)
+                    yield InferenceLoop(module, loop, home, call, model)
+            elif (shared := _shared_loop(project, module, call)) is not None:
+                if shared not in seen:
+                    seen.add(shared)
+                    yield InferenceLoop(module, shared, home, call, model, trains_too=True)
+            elif by_flag or _is_part_of_loss(project, module, call):
+                continue
+            elif home not in seen and _between_steps(project, module, call, mode):
                 seen.add(home or call)
                 yield InferenceLoop(module, None, home, call, model)
+
+
+def _set_by_flag(module: ModuleIndex) -> Iterator[tuple[ast.Call, str]]:
+    """Yield calls that set a model to train or to evaluate by what the function is told (``model.train(training)``)."""
+    for mode in module.calls_by_name.get("train", ()):
+        if isinstance(mode.func, ast.Attribute) and len(mode.args) == 1 and not mode.keywords:
+            told = not isinstance(mode.args[0], ast.Constant) and module.function(mode) is not None
+            if told and isinstance(module.syntax.parents.get(mode), ast.Expr) and (model := dotted(mode.func.value)):
+                yield mode, model
 
 
 @query
@@ -128,8 +142,9 @@ def _mentioned_after(module: ModuleIndex, mode: ast.Call, model: str) -> list[as
 
 
 def _other_branch(module: ModuleIndex, one: ast.Call, other: ast.Call) -> bool:
-    """Return whether two calls are in the branches of one ``if`` (``if train: model.train() else: model.eval()``)."""
-    around = [up for up in module.syntax.ancestors(one) if isinstance(up, ast.If)]
+    """Return whether two calls are in the branches of one ``if`` (``if train: model.train() else: model.eval()``, also
+    as one expression)."""
+    around = [up for up in module.syntax.ancestors(one) if isinstance(up, ast.If | ast.IfExp)]
     return any(up in around for up in module.syntax.ancestors(other))
 
 
@@ -141,18 +156,29 @@ def _shared_loop(project: Project, module: ModuleIndex, call: ast.Call) -> LoopN
     loop = next((up for up in loops.around(module, call) if loops.role(module, up) is Role.STEP), None)
     if function is None or loop is None:
         return None
+    return loop if next(_evaluating_sites(project, module, function, loop, call), None) is not None else None
+
+
+def evaluating_sites(project: Project, found: InferenceLoop) -> list[NodeRef]:
+    """Return the calls with gradients enabled for which a loop that trains in others takes no step."""
+    if found.function is None or found.loop is None:
+        return []
+    return list(_evaluating_sites(project, found.module, found.function, found.loop, found.forward))
+
+
+def _evaluating_sites(
+    project: Project, module: ModuleIndex, function: FunctionNode, loop: LoopNode, call: ast.Call
+) -> Iterator[NodeRef]:
+    loops = project.fact(LoopContexts)
     steps = [step for step in loops.calls_in(module, loop) if loops.is_training_step(module, step)]
-    if not steps:
-        return None
-    for site in project.fact(Resolver).call_sites(module, function):
+    for site in project.fact(Resolver).call_sites(module, function) if steps else ():
         left_out = all(is_kept_out(project, module, step, (site,)) for step in steps)
         if (
             left_out
             and not is_kept_out(project, module, call, (site,))
             and _enabled(project, site.module, site.node, 1)
         ):
-            return loop
-    return None
+            yield site
 
 
 def _between_steps(project: Project, module: ModuleIndex, call: ast.Call, mode: ast.Call) -> bool:

@@ -6,12 +6,13 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, TypeAlias
 
-from gpulint.documents.python import walk
 from gpulint.query import cyclic, query
 from gpulint.semantic.argument_binding import argument_of, parameters
+from gpulint.semantic.overridden_methods import overrides
 from gpulint.semantic.path_conditions import is_unreachable
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
+from gpulint.training.first_batches import is_first, is_search
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import FUNCTIONS, BindingKind, ModuleIndex, NodeRef, last_name
 from gpulint.workspace.word_index import word_of
@@ -32,7 +33,6 @@ _LOOKED_AT = frozenset({"len", "print", "type", "isinstance", "id", "repr", "boo
 """Functions that draw no batch of what they are given."""
 _PLAIN_BASES = frozenset({"object", "ABC", "Dataset", "Module"})
 """Bases that call no method of their subclasses for a loader."""
-_STEPS = ("backward", "step", "fit")
 _LOOKS_UP = ("locals", "globals", "vars", "exec", "eval")
 """Functions that find a variable without naming it."""
 
@@ -192,9 +192,9 @@ class UndrawnLoaders:
                     continue
                 if self._is_left(user, read, (), False):
                     continue
-                is_first, is_search = self._is_left(user, read, (), True), _is_search(user, read)
-                firsts, searches = firsts + is_first, searches + is_search
-                if not is_first and not is_search:
+                looks, seeks = self._is_left(user, read, (), True), is_search(user, read)
+                firsts, searches = firsts + looks, searches + seeks
+                if not looks and not seeks:
                     return False
         return firsts > searches and not self._has_subclass(owner)
 
@@ -280,7 +280,7 @@ class UndrawnLoaders:
             return False
         if isinstance(call.func, ast.Name) and call.func.id in _LOOKED_AT:
             return True
-        if looks and not path and last_name(call.func) == "iter" and _is_first(module, call):
+        if looks and not path and last_name(call.func) == "iter" and is_first(module, call):
             return True
         given = list(self._parameters(module, call, value))
         if not given and not path and last_name(call.func) in self._prepares and value in call.args:
@@ -291,9 +291,10 @@ class UndrawnLoaders:
         """The parameters of functions of the tree that get an argument; none if others may be called."""
         resolver = self._project.fact(Resolver)
         callees = resolver.callees(module, call)
-        if len(callees) != len(resolver.points_to(module, call.func)):
+        replaced = [overrides(self._project, callee) for callee in callees]
+        if len(callees) != len(resolver.points_to(module, call.func)) or None in replaced:
             return
-        for callee in callees:
+        for callee in dict.fromkeys((*callees, *(one for found in replaced for one in found or ()))):
             assert isinstance(callee.node, (*FUNCTIONS, ast.Lambda))
             given = (
                 [name for name in sorted(parameters(callee.node)) if argument_of(callee.node, call, name) is value]
@@ -317,25 +318,6 @@ class UndrawnLoaders:
 
 def _are_constants(parts: list[ast.expr]) -> bool:
     return all(isinstance(part, ast.Constant) for part in parts)
-
-
-def _is_first(module: ModuleIndex, drawn: ast.Call) -> bool:
-    """Return whether an iterator is made for its first batch alone."""
-    match module.syntax.parents.get(drawn):
-        case ast.Call(func=ast.Name(id="next"), args=[first, *_]):
-            return first is drawn
-    return False
-
-
-def _is_search(module: ModuleIndex, source: ast.expr) -> bool:
-    """Return whether a loop over a loader stops when it has found something (``if len(found) >= 2: break``), and takes
-    no training steps."""
-    loop = module.syntax.parents.get(source)
-    if not isinstance(loop, ast.For) or loop.iter is not source:
-        return False
-    parts = walk(loop)
-    stops = any(isinstance(part, ast.Break | ast.Return) for part in parts)
-    return stops and not any(isinstance(part, ast.Attribute) and part.attr in _STEPS for part in parts)
 
 
 @query

@@ -50,8 +50,10 @@ class Route(NamedTuple):
 
     @property
     def is_unguarded(self) -> bool:
-        """Whether no program reaches the place through ``if __name__ == "__main__"``."""
-        return bool(self.starts) and not any(map(is_in_main, self.starts))
+        """Whether programs reach the place, and none of them through ``if __name__ == "__main__"``. A spawned worker
+        runs no notebook again."""
+        programs = [start for start in self.starts if start.module.path.suffix != ".ipynb"]
+        return bool(programs) and not any(map(is_in_main, programs))
 
 
 def route_to(project: Project, place: NodeRef) -> Route:

@@ -74,3 +74,37 @@ def test_a_module_of_a_folder_that_no_program_is_in_is_not_there(
 ) -> None:
     text = f"{HEAD}from ema import Average\n{IMAGES}{TRAINING}"
     assert levels(tmp_path, {**REACHED, **files, "models/segment.py": text}, "GPU303") == [level]
+
+
+INSERT = "import os\nimport sys\nsys.path.insert(0, os.path.join(os.path.dirname(__file__), {}))\n"
+MORE = {f"src/part{number}.py": "" for number in range(4)} | {
+    "net.py": "",
+    "util/__init__.py": "",
+    "util/timer.py": "class Timer:\n    pass\n",
+}
+OWN = "from util.timer import Timer\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "others", "level"),
+    [
+        (f"{OWN}from loader import read_rows", {}, "low"),
+        (f"{INSERT.format(repr('..'))}{OWN}from loader import read_rows", {}, "low"),
+        (f"{INSERT.format(repr('../../shared'))}{OWN}from loader import read_rows", {}, "high"),
+        (f"sys.path.append(ROOT)\n{OWN}from loader import read_rows", {}, "high"),
+        (f"{OWN}from loader import read_rows", {"run.sh": "PYTHONPATH=$PYTHONPATH:./src python a.py\n"}, "low"),
+        (f"{OWN}from loader import read_rows", {"run.sh": "PYTHONPATH=/opt/shared python a.py\n"}, "high"),
+        (f"{OWN}from loader import read_rows", {"src/loader.py": "def read_rows(): pass\n"}, "high"),
+        (f"{OWN}from loader import read_rows", {".gitignore": "loader.py\n"}, "high"),
+        (f"{OWN}from rowreader import read_rows", {}, "high"),  # maybe installed
+        (f"{OWN}from config import ROWS", {}, "high"),  # on the author's disk
+        ("from loader import read_rows", {}, "high"),  # nothing says from where it imports
+    ],
+)
+def test_a_module_of_its_own_may_be_left_out(tmp_path: Path, lines: str, others: dict[str, str], level: str) -> None:
+    files = {
+        **MORE,
+        **others,
+        "src/segment.py": f"{lines}\n{HEAD.replace('net import Net', 'torch.nn import Linear as Net')}{IMAGES}{TRAINING}",
+    }
+    assert levels(tmp_path, files, "GPU303") == [level]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -106,3 +107,40 @@ def test_a_constructor_that_all_subclasses_replace_never_runs(
 ) -> None:
     (found,) = bases(tmp_path, {"trainers.py": trainers, "train.py": start}, "GPU303")
     assert found.startswith(level)
+
+
+def notebook(*lines: str) -> str:
+    """A notebook of one cell, written as editors do: a line of the file for each line of the cell."""
+    source = [f"{line}\n" for line in lines]
+    cell = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": source}
+    return json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, indent=1)
+
+
+@pytest.mark.parametrize(
+    ("lines", "calls"),
+    [
+        (("from train import main", "main()"), True),
+        (("import train", "train.main()"), True),
+        (("start = 'train:main'", "run(start)"), True),
+        (("!python -c 'from train import main; main()'",), True),
+        (("from train import main", "# main()"), False),
+        (("# from train import main", "# main()"), False),
+    ],
+)
+def test_a_notebook_that_only_imports_a_function_does_not_call_it(
+    tmp_path: Path, lines: tuple[str, ...], calls: bool
+) -> None:
+    (found,) = bases(tmp_path, {"train.py": LOOP, "runs.ipynb": notebook(*lines)}, "GPU303")
+    assert ("nothing calls it" in found) is not calls
+
+
+def test_a_notebook_of_windows_starts_workers_without_a_main_guard(tmp_path: Path) -> None:
+    used = LOOP.replace("class Photos", 'FOLDER = "D:/photos"\n\n\nclass Photos')
+    program = {"train.py": used, "runs.py": "from train import main\n\nmain()\n"}
+    (found,) = bases(tmp_path / "program", program, "GPU303")
+    assert "workers need" in found
+    (found,) = bases(
+        tmp_path / "notebook", {"train.py": used, "r.ipynb": notebook("from train import main", "main()")}, "GPU303"
+    )
+    assert "workers need" not in found
+    assert not found.startswith("low")

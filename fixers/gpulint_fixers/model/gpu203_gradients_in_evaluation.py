@@ -21,6 +21,7 @@ from gpulint_fixers.edits.imports import import_torch
 from gpulint_fixers.edits.structural import wrap
 from gpulint_fixers.edits.versions import has_newer_neighbours, predates_device_argument
 from gpulint_fixers.model.differentiating_calls import may_differentiate
+from gpulint_fixers.model.evaluating_calls import around_calls
 from gpulint_fixers.model.gradient_blocks import put_under, smallest_loop, unpacked_nothing
 from gpulint_fixers.model.kept_graphs import keeps_graphs
 
@@ -57,7 +58,7 @@ def _fix(
         return Declined("the code is for PyTorch before 0.4, which has no `torch.no_grad`")
     function = found.function
     if found.trains_too:
-        return Declined("the same loop trains in other calls")
+        return around_calls(project, found, f"with {torch}.no_grad():")
     if explains := _explains(found, function or found.loop or found.forward):
         return Declined(f"`{explains}` may need gradients")
     if (name := unpacked_nothing(project, found)) is not None:

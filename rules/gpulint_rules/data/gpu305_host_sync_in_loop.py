@@ -4,7 +4,8 @@ Code that makes the host wait for the GPU on every training iteration: ``.item()
 needs the size of the result), ``if loss > 10``, ``wandb.log`` of a tensor, ``torch.cuda.synchronize()``; the same of
 arrays that a function compiled by JAX returns, and ``jax.device_get``, ``np.asarray`` and ``block_until_ready()`` of
 them; also inside helpers that the loop calls. In evaluation, where one wait per batch does little harm, only
-predictions that are read one by one (``preds[i].item()`` in a loop over the batch).
+predictions that are read one by one (``preds[i].item()`` in a loop over the batch), and scores that are read class by
+class (``(preds == label).sum().item()`` in a loop over the labels).
 
 Recognizes loops of PyTorch and JAX (``jax.jit``, ``jax.pmap``, Flax NNX, Equinox) and the hooks of Lightning modules,
 Hugging Face trainers, callbacks (Lightning, Keras), SpeechBrain brains, Determined trials, Ignite engines and MMCV's
@@ -72,6 +73,7 @@ from gpulint.training.own_trainings import is_own_training
 from gpulint.training.phases import belongs_to_other_phase, draws_figure, is_model_variant_branch, only_evaluates
 from gpulint.workload.sample_preprocessing import is_held_out
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef
+from gpulint_rules.data.class_reads import read_class_by_class
 from gpulint_rules.data.exclusive_branches import is_beside_training
 from gpulint_rules.data.host_stores import feeds_loader
 from gpulint_rules.data.timed_barriers import takes_time
@@ -116,7 +118,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         yield RULE.finding(
             document.path,
             module.syntax.span(sync.node),
-            message(module, sync, context, passed=is_in_branch(project, module, sync.node, context)),
+            message(project, module, sync, context, passed=is_in_branch(project, module, sync.node, context)),
             help=helps.setdefault(_pattern(module, sync), advice(project, module, sync, context)),
             severity=Severity.INFO if sync.node in groups[context.loop.node].staying else None,
             payload=HostWait(module, statement, tuple(sync for sync, _ in found), context),
@@ -195,11 +197,11 @@ def _steps(project: Project, module: ModuleIndex, sync: SyncPoint) -> list[LoopC
 def _every_element(
     project: Project, module: ModuleIndex, syncs: SyncPoints, sync: SyncPoint
 ) -> tuple[LoopContext, ...]:
-    """The loop over evaluation batches that reads the elements of a tensor one by one."""
+    """The loop over evaluation batches that reads the elements of a tensor one by one, or scores class by class."""
     guards = project.fact(Guards)
     if (
         sync.kind not in (SyncKind.READ, SyncKind.TEST)
-        or not (loops := syncs.read_one_by_one(module, sync))
+        or not (loops := syncs.read_one_by_one(module, sync) or read_class_by_class(project, module, sync))
         or guards.is_periodic(module, sync.node)
         or guards.is_debugging(module, sync.node)
         or guards.is_error_path(module, sync.node)
@@ -258,8 +260,9 @@ def _pattern(module: ModuleIndex, sync: SyncPoint) -> object:
 
 def _way(context: LoopContext) -> tuple[Place, ...]:
     """The calls that lead from the loop to the primitive."""
+    loop = "evaluation" if context.role is Role.EVAL else "training"
     return tuple(
-        Place(site.module.path, site.module.syntax.span(site.node), "called from the training loop here")
+        Place(site.module.path, site.module.syntax.span(site.node), f"called from the {loop} loop here")
         for site in context.calls
         if isinstance(site.node, ast.Call)
     )

@@ -16,6 +16,7 @@ from gpulint.training.loop_contexts import LoopContext
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import ModuleIndex, dotted, last_name
 from gpulint_rules.data.choosing_tests import chooses, counts, is_of_element
+from gpulint_rules.data.class_reads import read_class_by_class
 from gpulint_rules.data.lightning_logs import is_handed_to_lightning, is_in_result
 from gpulint_rules.data.loss_copies import may_carry_gradient
 from gpulint_rules.data.moved_values import read_before_move
@@ -38,6 +39,10 @@ _OF_KIND = {
     SyncKind.FORMAT: "log every N iterations, and call `.item()` only there",
 }
 _AT_ONCE = "copy the whole tensor once, before the loop over its elements (`values = tensor.tolist()`)"
+_ALL_CLASSES = (
+    "count for all classes at once on the GPU (`torch.bincount(classes * labels + preds, minlength=classes**2)`), and "
+    "read the counts after the last batch"
+)
 _ON_HOST = "do this work on the GPU, or copy all that it needs in one transfer before its loop"
 _PARAMETERS = "test all parameters at once: stack their flags, and test `torch.stack(flags).any()`"
 _GRADIENTS = f"{_PARAMETERS}, or test the norm that `clip_grad_norm_` returns: it is finite only if all are"
@@ -95,18 +100,18 @@ _OF_USE = {
 }
 
 
-def message(module: ModuleIndex, sync: SyncPoint, context: LoopContext, *, passed: bool) -> str:
+def message(project: Project, module: ModuleIndex, sync: SyncPoint, context: LoopContext, *, passed: bool) -> str:
     """Return what a wait does, and how often; rounds may have ``passed`` by it."""
     often = "on training iterations that get there" if passed else "on every training iteration"
     if context.role is Role.EVAL:
-        often = "for each element of an evaluation batch"
+        often = f"for each {'class' if _is_of_class(project, module, sync) else 'element'} of an evaluation batch"
     return f"'{text_of(module, sync)}' makes the host wait for the GPU {often}"
 
 
 def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> str:
     """Return what the program can do instead of waiting there."""
     if context.role is Role.EVAL:
-        return _AT_ONCE
+        return _ALL_CLASSES if _is_of_class(project, module, sync) else _AT_ONCE
     if project.fact(SyncPoints).is_of_jax(module, sync):
         return _OF_JAX.get(sync.kind, _KEEP)
     if is_handed_to_lightning(module, sync.node) or is_in_result(module, sync.node):
@@ -150,6 +155,13 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
             return "copy the whole tensor once, before the loop over its rows, or keep the batch's copy on the host"
         return "keep the detached tensor on the GPU, and copy several at once: every N iterations or after the epoch"
     return _OF_USE["computes" if use == "listed" and is_needed_in_step(module, sync.node, context) else use]
+
+
+def _is_of_class(project: Project, module: ModuleIndex, sync: SyncPoint) -> bool:
+    """Return whether a read of an evaluation is one of a class, not one of an element of a tensor."""
+    return not project.fact(SyncPoints).read_one_by_one(module, sync) and bool(
+        read_class_by_class(project, module, sync)
+    )
 
 
 def text_of(module: ModuleIndex, sync: SyncPoint) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from gpulint.impact import Cost
+from gpulint.impact_causes import ON_GPU
 from gpulint.placement.computed_values import ComputedValues
 from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.placement.synchronization import SyncPoints
@@ -23,7 +24,7 @@ from gpulint_rules.data.adjacent_waits import are_beside
 from gpulint_rules.data.batch_waits import pins, waiting_copy
 from gpulint_rules.data.branch_chances import is_late, is_seldom, uncertain
 from gpulint_rules.data.called_waits import place_of_wait, what_waits
-from gpulint_rules.data.exclusive_branches import exclude, is_of_some, surely_reached, unconditional
+from gpulint_rules.data.exclusive_branches import is_of_some, surely_reached, unconditional
 from gpulint_rules.data.handed_values import runs_few_handed
 from gpulint_rules.data.lightning_logs import is_read_anyway
 from gpulint_rules.data.needed_waits import decides_by_sum, is_cast, is_needed, other_waits, tests_itself
@@ -33,6 +34,7 @@ from gpulint_rules.data.sample_loops import single_rounds
 from gpulint_rules.data.shown_values import is_shown, is_shown_itself, same_values
 from gpulint_rules.data.small_reads import is_of_number
 from gpulint_rules.data.timed_barriers import takes_time_beside
+from gpulint_rules.data.wait_bases import basis_of, needed_basis
 from gpulint_rules.data.wait_chains import read_in_calls, wait_in_calls
 from gpulint_rules.data.wait_counts import (
     follows,
@@ -58,9 +60,6 @@ findings)."""
 BEFORE_ANY_COPY = 0.8
 """What reads of single numbers that can go cost at the end of a step, in such reads, where the next step waits for a
 copy of a batch that workers made ahead (assumed, as above; readers passed over 3 of 3 such findings of three reads)."""
-ON_GPU = "assuming that the value is on the GPU"
-"""Said of reads in functions that the loop calls where nothing tells what the value comes from: readers thanked for 2
-of 11 such findings, and 6 were wrong (benchmarks/verdicts/usefulness)."""
 IN_BRANCH = 0.5
 """What a place under a condition counts, to tell which place of a loop waits most (assumed)."""
 _ELEMENTS = 16
@@ -97,6 +96,8 @@ class Group:
     """Numbers that are read right after another wait, when the GPU has nothing left to do."""
     uncertain: bool = False
     """A round may pass by some of the places."""
+    replaced: frozenset[ast.AST] = frozenset()
+    """Those of them in inner loops in whose stead the other branch waits as often."""
     passed: frozenset[ast.AST] = frozenset()
     """Places that rounds may pass by, also where they wait in another branch then."""
 
@@ -108,7 +109,13 @@ def group_of(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPo
     unsure = uncertain(module, [(sync.node, context) for sync, context in usual])
     sure = [(sync, context) for sync, context in usual if sync.node not in unsure]
     passed = frozenset(sync.node for sync, context in found if _may_be_passed(module, sync, context))
-    whole = dataclasses.replace(_group_of(project, module, usual, unsure), passed=passed)
+    replaced = frozenset(
+        sync.node
+        for sync, context in usual
+        if not (sync.node in unsure or is_late(module, sync.node, context))
+        and inner_loops(module, sync.node, context.loop.node)
+    )
+    whole = dataclasses.replace(_group_of(project, module, usual, unsure), passed=passed, replaced=replaced)
     if len(sure) == len(usual):
         return whole
     amount = _group_of(project, module, sure).amount if sure else whole.amount
@@ -278,7 +285,7 @@ def cost(project: Project, module: ModuleIndex, syncs: Sequence[SyncPoint], cont
         if runs_over_nothing(project, module, sync.node, loop)
         else sum(rounds(module, one.node, loop) for one in syncs) * times_called(context)
     )
-    if sync.node in group.passed:
+    if sync.node in group.passed - group.replaced:
         own = own / (1 + own) * BESIDE / 2  # less than any place that each round gets to
     elif project.fact(Guards).is_conditional(module, sync.node, loop):
         own *= IN_BRANCH
@@ -286,11 +293,13 @@ def cost(project: Project, module: ModuleIndex, syncs: Sequence[SyncPoint], cont
     if isinstance(first, ast.expr) and all(is_beside_one(module, [first], one.node) for one in syncs):
         own *= BESIDE  # the queue is empty already
     if context.role is Role.EVAL:
-        return Cost("host-wait", _ELEMENTS, per="evaluation", basis="once per element of the batch")
+        elements = project.fact(SyncPoints).read_one_by_one(module, sync)
+        basis = "once per element of the batch" if elements else "once per class"
+        return Cost("host-wait", _ELEMENTS, per="evaluation", basis=basis)
     if sync.node in group.staying:
-        return Cost("needed-wait", max(group.needed, 1.0), basis=_needed_basis(group), own=own)
+        return Cost("needed-wait", max(group.needed, 1.0), basis=needed_basis(group), own=own)
     assumed = "" if any(_is_of_tensor(project, module, one, context) for one in syncs) else ON_GPU
-    return Cost("host-wait", group.amount, basis=_basis(module, sync, group), own=own, assumed=assumed)
+    return Cost("host-wait", group.amount, basis=basis_of(module, sync, group), own=own, assumed=assumed)
 
 
 def _is_of_tensor(project: Project, module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> bool:
@@ -300,36 +309,6 @@ def _is_of_tensor(project: Project, module: ModuleIndex, sync: SyncPoint, contex
     if not context.calls and isinstance(context.loop.node, LOOPS):
         return True
     return project.fact(ComputedValues).holds(module, sync.value) or project.fact(SyncPoints).is_of_jax(module, sync)
-
-
-def _needed_basis(group: Group) -> str:
-    count = len(group.staying)
-    if group.needs_rounds:
-        return "the host needs the values in an inner loop"
-    return f"the host needs {count} values" if count > 1 else "the host needs the value"
-
-
-def _basis(module: ModuleIndex, sync: SyncPoint, group: Group) -> str:
-    """Return in words what is known of the waits of a loop; empty if there is nothing to tell."""
-    most = "up to " if group.uncertain else ""
-    parts = [f"{most}{group.reads} waits"] if group.reads > 1 else []
-    if group.inner:
-        which = f", {group.inner} of them" if group.inner < group.reads else ""
-        parts = [f"{parts[0]}{which} in inner loops" if parts else "a wait in an inner loop"]
-        if group.times:
-            parts.append(f"{group.times} per step")
-    elif group.times > group.reads:
-        places = f"{group.reads} places" if group.reads > 1 else "one place"
-        parts = [f"{most}{group.times} waits in {places}"]
-    elif group.following:
-        parts.append(f"{group.following} of them brief, right after another one")
-    elif group.reads == 1 and group.amount > 1:
-        parts.append("a wait, work on the host and a copy back")
-    beside = group.first is not None and exclude(module, sync.node, group.first)
-    if group.anyway and group.anyway != module.syntax.span(sync.node).words and not beside:
-        what = f" ({group.what})" if group.what else ""
-        parts.append(f"{group.anyway} waits {'as well' if group.as_well else 'in any case'}{what}")
-    return ", ".join(parts)
 
 
 def _read_of(sync: SyncPoint) -> ast.expr:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from gpulint.documents.python import walk
 from gpulint.project import Project
@@ -10,6 +11,7 @@ from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex
+from gpulint_rules.library.called_moves import moves_below
 
 _INITIALISES = frozenset(
     """torch.cuda.is_available torch.cuda.current_device torch.cuda.get_device_name
@@ -31,19 +33,25 @@ class Late:
 
 def first_call(project: Project, module: ModuleIndex, node: ast.AST) -> tuple[ast.Call, Late] | None:
     """The first call that initialises CUDA in a statement that surely runs before the one around ``node``."""
+    for inner, statement in _steps_before(module, node):
+        call = _initialises(project, module, statement)
+        if call is not None:
+            return call, Late(inner, statement)
+    return None
+
+
+def _steps_before(module: ModuleIndex, node: ast.AST) -> Iterator[tuple[ast.stmt, ast.stmt]]:
+    """Yield the statements that surely run before the one around a place in its function, each with the one of the same
+    block that it comes before."""
     inner = node
     for up in [*module.syntax.ancestors(node)]:
         for block in (getattr(up, name, None) for name in ("body", "orelse", "finalbody")):
-            if not isinstance(block, list) or inner not in block or not isinstance(inner, ast.stmt):
-                continue
-            for statement in block[: block.index(inner)]:
-                call = _initialises(project, module, statement)
-                if call is not None:
-                    return call, Late(inner, statement)
+            if isinstance(block, list) and inner in block and isinstance(inner, ast.stmt):
+                for statement in block[: block.index(inner)]:
+                    yield inner, statement
         if isinstance(up, (*FUNCTIONS, ast.Module)):
             break
         inner = up
-    return None
 
 
 def _initialises(project: Project, module: ModuleIndex, statement: ast.stmt) -> ast.Call | None:
@@ -79,9 +87,16 @@ def _touches_cuda(project: Project, module: ModuleIndex, call: ast.Call) -> bool
 
 
 def follows_first_call(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
-    """Return whether CUDA is initialised above a place, or above each call of the function around it."""
-    if first_call(project, module, node) is not None:
+    """Return whether CUDA is initialised above a place, or above each call of the function around it, also in what is
+    called or imported there."""
+    if _follows(project, module, node):
         return True
     function = module.function(node)
     sites = project.fact(Resolver).call_sites(module, function) if function is not None else ()
-    return bool(sites) and all(first_call(project, site.module, site.node) is not None for site in sites)
+    return bool(sites) and all(_follows(project, site.module, site.node) for site in sites)
+
+
+def _follows(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
+    return first_call(project, module, node) is not None or any(
+        moves_below(project, module, statement) for _, statement in _steps_before(module, node)
+    )

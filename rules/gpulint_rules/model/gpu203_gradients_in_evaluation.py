@@ -14,11 +14,12 @@ Evaluation differentiates on purpose: adversarial examples, input gradients, met
 ``torch.no_grad()`` is commented out, or where a loop runs models on one made-up input, for its shapes or its speed.
 
 Fix safety
-Safe where no graph leaves the function (its callers only read what it returns, and it stores nothing with a graph) and
-nothing that it may call takes gradients: ``@torch.no_grad()`` then changes no value. Unsafe elsewhere, where the
-function does more than to evaluate in a ``while`` loop, and where padding masks go to a ``TransformerEncoder``, which
-fills padded places with zeros when it keeps no graph. Left alone where the model is explained by its gradients (class
-activation maps, attributions).
+Safe where no graph leaves the function (its callers only read what it returns, and it stores nothing with a graph)
+and nothing that it may call takes gradients: ``@torch.no_grad()`` then changes no value. Unsafe elsewhere, where the
+function does more than to evaluate in a ``while`` loop, where calls that evaluate with a function which trains in
+others are put under ``with torch.no_grad():`` (in the same module), and where padding masks go to a
+``TransformerEncoder``, which fills padded places with zeros when it keeps no graph. Left alone where the model is
+explained by its gradients (class activation maps, attributions).
 
 References
 https://pytorch.org/docs/stable/notes/autograd.html#locally-disable-grad-doc
@@ -27,6 +28,7 @@ https://pytorch.org/docs/stable/notes/autograd.html#locally-disable-grad-doc
 from __future__ import annotations
 
 import ast
+import dataclasses
 from collections.abc import Iterator
 from itertools import chain
 
@@ -46,6 +48,7 @@ from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.package_names import package_name
 from gpulint.training.chained_calls import chains_graphs
+from gpulint.training.counted_places import is_at_count
 from gpulint.training.differentiation import takes_gradients
 from gpulint.training.evaluated_models import forward_disables
 from gpulint.training.frozen_models import ends_in_layers, is_frozen
@@ -59,7 +62,7 @@ from gpulint.training.model_frameworks import may_be_of_another_framework
 from gpulint.training.unseen_models import may_have_no_weights
 from gpulint.workload.data_split import Split, split_of
 from gpulint.workload.validation_graphs import graphs_in_validation
-from gpulint.workspace.module_index import ModuleIndex, dotted, last_name
+from gpulint.workspace.module_index import ModuleIndex, NodeRef, dotted, last_name
 
 _FEW = Cost("gradients", assumed="assuming that it is given many samples")
 _HEAD = Cost("gradients", assumed="assuming that the layers behind the frozen model are large")
@@ -101,7 +104,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             f"{' and '.join(models)} {'runs' if len(models) == 1 else 'run'} in evaluation with gradients enabled",
             help=_advice(project, first),
             payload=first,
-            cost=_cost(project, first),
+            cost=_placed(_cost(project, first), [first, *others]),
             cause=_repaired(project, first),
             related=(
                 *(
@@ -170,6 +173,15 @@ def _cost(project: Project, found: InferenceLoop) -> Cost | None:
     if ends_in_layers(project, found.module, _run(found)):
         return _HEAD
     return _PART if forward_disables(project, found.module, found.forward) else None
+
+
+def _placed(cost: Cost | None, places: list[InferenceLoop]) -> Cost:
+    """The cost with the call that most rounds of the loop get to: conditions on its count say how often."""
+    cost, first = cost or RULE.cost or Cost("gradients"), places[0]
+    if first.loop is None:
+        return cost
+    often = next((one for one in places if not is_at_count(one.module, one.forward, first.loop)), first)
+    return dataclasses.replace(cost, done_at=NodeRef(often.module, often.forward))
 
 
 def _is_given_few(project: Project, found: InferenceLoop) -> bool:

@@ -7,12 +7,13 @@ import ast
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.bounded_loops import most_counted
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loop_iterables import unwrap_iterable
 from gpulint.values.constants import Constants
 from gpulint.workload.sample_counts import most_samples
-from gpulint.workspace.module_index import LOOPS, LoopNode, ModuleIndex, last_name
+from gpulint.workspace.module_index import LOOPS, LoopNode, ModuleIndex, NodeRef, last_name
 
 _LARGE = 256
 """Samples of a batch from which on a data set of some thousand samples has few batches."""
@@ -23,6 +24,12 @@ def most_rounds(project: Project, module: ModuleIndex, loop: LoopNode) -> int:
     """Return the most rounds that one pass of a loop has; 0 if that is unknown."""
     if not isinstance(loop, ast.For):
         return 0
+    known = [count for count in (_rounds(project, module, loop), most_counted(project, NodeRef(module, loop))) if count]
+    return min(known, default=0)
+
+
+def _rounds(project: Project, module: ModuleIndex, loop: ast.For) -> int:
+    """The rounds of a loop that nothing leaves."""
     match unwrap_iterable(loop.iter):
         case ast.Call(func=function, args=[stop] | [ast.Constant(value=0 | 1), stop]) if last_name(function) == "range":
             return max(_numbers(project, module, stop), default=0)

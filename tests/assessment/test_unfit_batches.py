@@ -1,0 +1,54 @@
+"""A loop that unpacks batches to another number of values than samples have stops at its first step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.assessment.scans import HEAD, levels
+
+DATA = """\
+class Pairs(Dataset):
+    def __getitem__(self, index):
+        if self.shape[index] is None:
+            return self.blank, self.none
+        return self.images[index], self.labels[index]
+
+"""
+TRAIN = """\
+loader = DataLoader(Pairs(), {options})
+model = Net().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(90):
+    total = 0
+    for {loop}
+        loss = model(images.cuda()).mean()
+        loss.backward()
+        optimizer.step()
+        total += loss
+    print(total)
+"""
+OPTIONS = "batch_size=8, num_workers=4"
+
+
+@pytest.mark.parametrize(
+    ("loop", "options", "level"),
+    [
+        ("images, labels in loader:", OPTIONS, "medium"),
+        ("images, labels, names in loader:", OPTIONS, "low"),
+        ("step, (images, labels, names) in enumerate(loader):", OPTIONS, "low"),
+        ("step, (images, labels) in enumerate(loader):", OPTIONS, "medium"),
+        ("batch in loader:\n        images, labels, names = batch", OPTIONS, "low"),
+        ("batch in loader:\n        images, labels = batch", OPTIONS, "medium"),
+        ("images, *others in loader:", OPTIONS, "medium"),
+        ("images, labels, names in loader:", f"{OPTIONS}, collate_fn=collate", "medium"),
+        ("images, labels, names in loader:", "**options", "medium"),
+    ],
+)
+def test_a_loop_that_unpacks_other_batches_stops(tmp_path: Path, loop: str, options: str, level: str) -> None:
+    files = {
+        "net.py": "from torch.nn import Linear as Net\n",
+        "train.py": HEAD + DATA + TRAIN.format(loop=loop, options=options),
+    }
+    assert levels(tmp_path, files, "GPU204") == [level]
