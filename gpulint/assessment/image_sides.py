@@ -13,8 +13,8 @@ from gpulint.documents.python import walk
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import loader_argument
-from gpulint.workload.dataset_work import parts_of
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
+from gpulint.workload.dataset_work import parts_of, sets_of
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -56,14 +56,17 @@ def side(project: Project, loader: Loader) -> int:
     (``model(torch.randn(1, 3, 64, 64))``); 0 if nothing tells, or a collate function gives batches another size."""
     if _is_sized_in_collate(project, loader):
         return 0
-    if given := _largest_kept("\n".join(_transforms(project, loader))):
+    own, inner = parts_of(project, loader), sets_of(project, loader)
+    if given := _largest_kept("\n".join(_transforms(project, own))):
         return given
     applied = [applied_side(project, module, owner) for module, owner in classes_of(project, loader)]
     if applied and all(MIN_SIDE <= one <= MAX_SIDE for one in applied):
         return max(applied)
+    if given := _largest_kept("\n".join(_transforms(project, inner))):
+        return given
     around = _text_around(loader.module, loader.node)
-    if own := _largest_kept(around):
-        return own
+    if near := _largest_kept(around):
+        return near
     homes = dict.fromkeys(module for module, _ in classes_of(project, loader) if module is not loader.module)
     return next((found for home in homes if (found := side_of(home))), 0) or _largest(_MADE_UP.finditer(around))
 
@@ -79,10 +82,10 @@ def _is_sized_in_collate(project: Project, loader: Loader) -> bool:
     )
 
 
-def _transforms(project: Project, loader: Loader) -> Iterator[str]:
-    """Yield the texts of the transforms that a loader's data sets get (``ImageFolder(root, transform=cut)``)."""
+def _transforms(project: Project, sources: list[NodeRef]) -> Iterator[str]:
+    """Yield the texts of the transforms that data sets get (``ImageFolder(root, transform=cut)``)."""
     resolver = project.fact(Resolver)
-    for source in parts_of(project, loader):
+    for source in sources:
         for keyword in source.node.keywords if isinstance(source.node, ast.Call) else ():
             if keyword.arg in ("transform", "transforms"):
                 for made in resolver.points_to(source.module, keyword.value)[:MAX_CLASSES]:

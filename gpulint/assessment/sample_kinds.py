@@ -11,7 +11,9 @@ from gpulint import regex
 from gpulint.assessment.image_sides import MAX_CLASSES
 from gpulint.assessment.index_rows import gives_index_rows
 from gpulint.assessment.narrow_rows import gives_narrow_rows
+from gpulint.placement.dataset_parts import made_from
 from gpulint.placement.host_to_device import HostToDevice
+from gpulint.placement.inner_sets import sets_within
 from gpulint.placement.text_items import gives_texts
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
@@ -74,11 +76,27 @@ def kind_of(project: Project, loader: Loader) -> tuple[str, bool]:
         for module, owner in resolver.classes_of(source.module, source.node)[:MAX_CLASSES]
     ]
     if classes:
-        return classes[0], False
+        return _with_inner(project, sources, classes[0]), False
     made = (name for source in sources for name in _made(project, source))
     if found := next((name for name in made if name != "other"), None):
         return found, False
     return ("graph", False) if loader.name.startswith(_OF_GRAPHS) else (of_module(loader.module), True)
+
+
+def _with_inner(project: Project, sources: list[NodeRef], own: str) -> str:
+    """The kind by the class of a data set, or by the data sets that its samples are taken from where the class tells
+    nothing, or no size of its images (``Named(CIFAR10(root))``)."""
+    if own not in ("other", "image"):
+        return own
+    inner = (one for source in sources for one in sets_within(project, made_from(project, [source])))
+    kinds = [kind for one in inner if one not in sources for kind in _of_set(project, one) if kind != "other"]
+    return next((kind for kind in kinds if own == "other" or kind == "small-image"), own)
+
+
+def _of_set(project: Project, made: NodeRef) -> Iterator[str]:
+    assert isinstance(made.node, ast.expr)
+    classes = project.fact(Resolver).classes_of(made.module, made.node)[:MAX_CLASSES]
+    yield from (_of_class(project, *owner) for owner in classes) if classes else _made(project, made)
 
 
 def _parts(resolver: Resolver, source: NodeRef) -> list[NodeRef]:

@@ -28,14 +28,14 @@ def made_from(project: Project, sources: Iterable[NodeRef]) -> list[NodeRef]:
             continue
         seen.add(where.node)
         origins = project.fact(Resolver).points_to(where.module, where.node)
-        inner = [part for ref in origins for part in _held_by(ref)]
+        inner = [part for ref in origins for part in held_by(ref)]
         todo += inner
         if not inner:
             found += [ref for ref in origins if isinstance(ref.node, ast.expr)]
     return found
 
 
-def _held_by(where: NodeRef) -> Iterator[NodeRef]:
+def held_by(where: NodeRef) -> Iterator[NodeRef]:
     """Yield the data sets that one is a part of, or that it puts together."""
     node = where.node
     if isinstance(node, ast.Subscript):

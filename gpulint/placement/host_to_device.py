@@ -19,6 +19,7 @@ from gpulint.placement.device_iterators import binds_to_gpu
 from gpulint.placement.device_transfers import DeviceTransfers, Transfer
 from gpulint.placement.devices import Devices
 from gpulint.placement.gpu_tensors import decodes_on_gpu, makes_on_gpu
+from gpulint.placement.inner_sets import classes_of, sets_within
 from gpulint.placement.kept_on_gpu import getters, is_moved, is_on_gpu, keeps_on_gpu, sets_default_device
 from gpulint.placement.prepared_loaders import Frameworks
 from gpulint.placement.repeated_devices import repeats_device
@@ -168,11 +169,10 @@ class HostToDevice:
             return True
         for source in self.sources(loader):
             assert isinstance(source.node, ast.expr)
-            if is_moved(self._project, source.module, source.node):
+            parts = sets_within(self._project, made_from(self._project, [source]))
+            if is_moved(self._project, source.module, source.node) or any(map(self._holds_gpu_tensors, parts)):
                 return True
-            if any(self._holds_gpu_tensors(ref) for ref in made_from(self._project, [source])):
-                return True
-            for where, owner in resolver.classes_of(source.module, source.node):
+            for where, owner in classes_of(self._project, [source, *parts]):
                 if keeps_on_gpu(self._project, where, owner):
                     return True
                 if any(self._moves(*getter) for getter in getters(self._project, where, owner)):

@@ -7,35 +7,31 @@ import re
 from typing import TYPE_CHECKING
 
 from gpulint import regex
-from gpulint.documents.call_syntax import with_defaults
 from gpulint.documents.python import walk
 from gpulint.libraries.names import matches
 from gpulint.placement.dataset_parts import MAX_STEPS, SPLITS, made_from
 from gpulint.placement.host_to_device import HostToDevice
+from gpulint.placement.inner_sets import sets_within, takes_from_base
 from gpulint.query import query
-from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.points_to import Resolver
-from gpulint.semantic.properties import properties
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.guards import Guards
 from gpulint.training.loader_calls import Loader, loader_argument
-from gpulint.workload import filled_samples
-from gpulint.workload.conversions import CHEAP, only_converts
+from gpulint.workload.conversions import CHEAP
+from gpulint.workload.library_sets import of_bases, of_library
 from gpulint.workload.list_draws import draws, loops_around
-from gpulint.workload.stored_arrays import reads_stored
+from gpulint.workload.plain_samples import looks_up_as_made, only_looks_up
+from gpulint.workload.taken_samples import inner_sets
 from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
-    from gpulint.workspace.module_index import ModuleIndex
 
 _TOY = regex.compile(
     r"mock|dummy|synthetic|fake|random(data|token|image)|toy|TensorDataset|TUDataset|Planetoid|KarateClub|^PPI(Dataset)?$",
     re.IGNORECASE,
 )
 """Data sets that hold little, or make their samples from nothing."""
-_SET = regex.compile(r"set$|^ds$|_ds$|^base(_|$)|loader", re.IGNORECASE)
-"""Names of parameters for data sets."""
 _LOADED = frozenset({"torch.load", "numpy.load", "pickle.load", "joblib.load"})
 """Functions that read a whole data set into memory."""
 _MAKES_TENSOR = frozenset(
@@ -141,8 +137,9 @@ def _collates(project: Project, loader: Loader) -> bool:
     )
 
 
-def _is_trivial(project: Project, source: NodeRef) -> bool:
-    """Return whether the data set, or the one that it is a part of, is a toy or a plain look-up in memory."""
+def _is_trivial(project: Project, source: NodeRef, inner: bool = False) -> bool:
+    """Return whether the data set, or the one that it is a part of, is a toy or a plain look-up in memory; of an
+    ``inner`` one, whatever it takes its samples from."""
     todo, seen = [source], set[ast.AST]()
     resolver = project.fact(Resolver)
     while todo and len(seen) < MAX_STEPS:
@@ -160,8 +157,8 @@ def _is_trivial(project: Project, source: NodeRef) -> bool:
         if _is_received(project, where):
             return True
         owners = _classes_of(project, where)  # several where an option chooses one
-        if owners and all(_only_looks_up(project, owner, where) for owner in owners):
-            return True
+        if owners and all(looks_up_as_made(project, owner, where) for owner in owners):
+            return inner or not _takes_from_working(project, where)
         if isinstance(node, ast.Call) and _inherits_toy(project, where):
             return True
         todo += _by_default(project, [ref for ref in resolver.points_to(where.module, node) if not ref.path])
@@ -181,10 +178,25 @@ def _is_trivial(project: Project, source: NodeRef) -> bool:
     return False
 
 
-def _only_looks_up(project: Project, owner: NodeRef, made: NodeRef) -> bool:
-    """Return whether a class gives out samples as they are, as the expression ``made`` makes its object."""
-    missing = filled_samples.calls_for_missing(project, owner, made)
-    return only_looks_up(project, owner, _costing_nothing(project, owner, made) | missing)
+def _takes_from_working(project: Project, source: NodeRef) -> bool:
+    """Return whether a data set takes its samples from one that is known to work for them, directly or through
+    others."""
+    return any(
+        bool(of_library(project, inner))
+        or (_has_getter(project, inner) and not _is_trivial(project, inner, inner=True))
+        for made in made_from(project, [source])
+        for inner in inner_sets(project, made)
+    ) or any(
+        takes_from_base(project, owner) and bool(of_bases(project, owner)) for owner in _classes_of(project, source)
+    )
+
+
+def _has_getter(project: Project, source: NodeRef) -> bool:
+    method = project.fact(Resolver).method
+    return any(
+        isinstance(owner.node, ast.ClassDef) and method(owner.module, owner.node, "__getitem__") is not None
+        for owner in _classes_of(project, source)
+    )
 
 
 def _is_received(project: Project, source: NodeRef) -> bool:
@@ -204,6 +216,12 @@ def parts_of(project: Project, loader: Loader) -> list[NodeRef]:
     """The expressions that make the data sets of a loader, without what takes a part of them or puts several
     together."""
     return made_from(project, project.fact(HostToDevice).sources(loader))
+
+
+def sets_of(project: Project, loader: Loader) -> list[NodeRef]:
+    """The expressions that make the data sets of a loader, as ``parts_of``, and those that their samples are taken
+    from."""
+    return sets_within(project, parts_of(project, loader))
 
 
 def _by_default(project: Project, values: list[NodeRef]) -> list[NodeRef]:
@@ -282,68 +300,3 @@ def _inherits_toy(project: Project, source: NodeRef) -> bool:
 def _classes_of(project: Project, source: NodeRef) -> list[NodeRef]:
     assert isinstance(source.node, ast.expr)
     return [NodeRef(*found) for found in project.fact(Resolver).classes_of(source.module, source.node)]
-
-
-@query
-def only_looks_up(project: Project, dataset: NodeRef, unset: frozenset[str] = frozenset()) -> bool:
-    """Return whether a class gives out samples as they are. ``unset`` are its attributes that are None, or
-    hold what costs nothing to call."""
-    assert isinstance(dataset.node, ast.ClassDef)
-    getter = project.fact(Resolver).method(dataset.module, dataset.node, "__getitem__")
-    if getter is None or not isinstance(getter.node, FUNCTIONS):
-        return False
-    if reads_stored(project, getter, dataset):
-        return False
-    raised = {part for node in walk(getter.node) if isinstance(node, ast.Raise) for part in walk(node)}
-    run = (getter, *properties(project, getter))
-    calls = [(one, call) for one in run for call in walk(one.node) if isinstance(call, ast.Call) and call not in raised]
-    return all(
-        last_name(call.func) in CHEAP
-        or ast.unparse(call.func) in unset
-        or _is_record(project, getter.module, call)
-        or (draws(project, one.module, call) and not loops_around(one, call))
-        for one, call in calls
-    )
-
-
-def _is_record(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
-    """Return whether a call makes an instance of a class that only has fields (a ``NamedTuple``, a data class)."""
-    made = project.fact(Resolver).points_to(module, call.func)
-    return bool(made) and all(
-        isinstance(ref.node, ast.ClassDef) and not any(isinstance(part, FUNCTIONS) for part in ref.node.body)
-        for ref in made
-    )
-
-
-def _costing_nothing(project: Project, dataset: NodeRef, made: NodeRef) -> frozenset[str]:
-    """Attributes of a data set (``self.transform``) for parameters that are None, by default or as they are given, or
-    for transforms that only convert the sample."""
-    assert isinstance(dataset.node, ast.ClassDef)
-    if not isinstance(made.node, ast.Call):
-        return frozenset()
-    init = project.fact(Resolver).method(dataset.module, dataset.node, "__init__")
-    if init is None or not isinstance(init.node, ast.FunctionDef) or any(k.arg is None for k in made.node.keywords):
-        return frozenset()
-    given = dict[str, NodeRef]()
-    for arg, default in with_defaults(init.node.args):
-        passed = argument_of(init.node, made.node, arg.arg)
-        if passed is not None or default is not None:
-            given[arg.arg] = NodeRef(made.module if passed is not None else init.module, passed or default or made.node)
-    holds_arrays = not any(_may_be_data_set(project, name, value) for name, value in given.items())
-    free, other = set[str](), set[str]()
-    for node in (part for part in walk(init.node) if isinstance(part, ast.Assign)):
-        is_parameter = isinstance(node.value, ast.Name) and node.value.id in given
-        value = given[ast.unparse(node.value)] if is_parameter else NodeRef(init.module, node.value)
-        is_none = is_parameter and isinstance(value.node, ast.Constant) and value.node.value is None
-        costs_nothing = is_none or (holds_arrays and only_converts(project, value))
-        (free if costs_nothing else other).update(map(ast.unparse, node.targets[:1]))
-    return frozenset(free - other)
-
-
-def _may_be_data_set(project: Project, name: str, value: NodeRef) -> bool:
-    """Return whether a parameter may hold another data set, whose items take work of their own."""
-    resolver = project.fact(Resolver)
-    return bool(_SET.search(name)) or any(
-        resolver.method(*owner, "__getitem__") is not None
-        for owner in (resolver.classes_of(value.module, value.node) if isinstance(value.node, ast.expr) else ())
-    )

@@ -15,9 +15,9 @@ from gpulint.project import Project
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader, loader_argument
-from gpulint.workload.dataset_work import parts_of
+from gpulint.workload.dataset_work import sets_of
+from gpulint.workload.library_handles import handles
 from gpulint.workload.sent_parts import held
-from gpulint.workload.worker_supply import handles
 from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
 
 _DEVICE = regex.compile(r"(^|_)(device|dev|cuda|gpu)s?(_id)?$|^cuda(:\d+)?$", re.IGNORECASE)
@@ -39,7 +39,7 @@ def gpu_part(project: Project, loader: Loader) -> str:
     """Return what a data set makes its samples with that computes on a GPU, an attribute or an argument of a library's
     data set; empty if there is none."""
     resolver = project.fact(Resolver)
-    for source in parts_of(project, loader):
+    for source in sets_of(project, loader):
         assert isinstance(source.node, ast.expr)
         classes = resolver.classes_of(source.module, source.node)
         for where, owner in classes:
@@ -249,7 +249,7 @@ def pinning_part(project: Project, loader: Loader) -> str:
         return name
     getters = (
         resolver.method(where, owner, "__getitem__")
-        for source in parts_of(project, loader)
+        for source in sets_of(project, loader)
         if isinstance(source.node, ast.expr)
         for where, owner in resolver.classes_of(source.module, source.node)
     )

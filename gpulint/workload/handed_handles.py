@@ -9,7 +9,7 @@ from gpulint.libraries.names import matches
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
-from gpulint.workload.dataset_work import parts_of
+from gpulint.workload.dataset_work import sets_of
 from gpulint.workspace.module_index import FUNCTIONS, BindingKind, ModuleIndex, NodeRef
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _STEPS = 6
 def handed_handle(project: Project, loader: Loader) -> str:
     """Return what a data set of a loader hands out without reading it from its file; empty if nothing is seen."""
     resolver = project.fact(Resolver)
-    for part in parts_of(project, loader):
+    for part in sets_of(project, loader):
         if not isinstance(part.node, ast.expr):
             continue
         for where, owner in resolver.classes_of(part.module, part.node):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from gpulint import regex
@@ -12,6 +11,7 @@ from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import walk
 from gpulint.libraries import Models
 from gpulint.libraries.names import matches
+from gpulint.placement.inner_sets import GETTERS, LAZY
 from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
@@ -23,6 +23,7 @@ from gpulint.training.sample_draws import Readers
 from gpulint.workload.dataset_work import ARRANGES
 from gpulint.workload.filled_samples import filled_attributes, is_inside, own_method, runs_for_missing
 from gpulint.workload.kept_samples import keeps_on_disk, keeps_results
+from gpulint.workload.library_sets import MEMORY, kinds_of
 from gpulint.workload.loaded_sets import loaded_parts
 from gpulint.workload.sample_preprocessing import (
     IMAGES,
@@ -34,15 +35,12 @@ from gpulint.workload.sample_preprocessing import (
     SamplePreprocessing,
 )
 from gpulint.workload.stored_arrays import reads_stored
+from gpulint.workload.taken_samples import inner_sets
 from gpulint.workspace.module_index import COMPREHENSIONS, FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-_GETTERS = ("__getitem__", "__getitems__", "__iter__", "get")
-"""Methods of data sets that make samples; ``get`` is PyG's."""
-_LAZY = ("set_transform", "with_transform")
-"""Methods of Hugging Face's data sets that take what makes a sample when it is drawn."""
 _HELD = frozenset({"CacheDataset", "SmartCacheDataset"})
 """Data sets of MONAI that read their samples before the first epoch."""
 _TRANSFORM = regex.compile(r"(^|_)(transforms?|trans|tfms?|aug(ment(ations?|or)?|s)?|preprocess\w*)(_|$)")
@@ -111,7 +109,6 @@ class _Rows:
             kind: tuple(name for row in models.rows("sample-work") if row.kind == kind for name in row.calls)
             for kind in ("file", "compute")
         }
-        self.sets = tuple((row.classes, row.kind) for row in models.rows("sample-set"))
 
 
 class ItemWorks:
@@ -130,9 +127,13 @@ class ItemWorks:
         kinds, known, keeps = set[str](), True, False
         for source in loaded_parts(self._project, loader):
             found, is_known = self._of_source(source)
-            kinds |= found
-            known = known and is_known
             keeps = keeps or self._keeps(source, alone=not found)
+            for inner in inner_sets(self._project, source):
+                taken, _ = self._of_source(inner)
+                found |= taken
+                keeps = keeps or self._keeps(inner, alone=not taken)
+            kinds |= found
+            known = known and (is_known or bool(found))
         kinds |= set(self._set_later(loader))
         for ref in loader_argument(self._project, loader, "collate_fn").refs:
             for made in self._project.fact(Resolver).points_to(ref.module, ref.node):
@@ -147,11 +148,13 @@ class ItemWorks:
         """The kinds of work of one data set, and whether its code is known."""
         resolver, node = self._project.fact(Resolver), source.node
         assert isinstance(node, ast.expr)
-        kinds = self._of_sets(resolver.call_names(source.module, node) if isinstance(node, ast.Call) else frozenset())
+        kinds = kinds_of(
+            self._project, resolver.call_names(source.module, node) if isinstance(node, ast.Call) else frozenset()
+        )
         known = bool(kinds) or isinstance(node, ast.List | ast.ListComp)
         for where, owner in resolver.classes_of(source.module, node):
-            getters = [getter for name in _GETTERS if (getter := resolver.method(where, owner, name)) is not None]
-            kinds |= self._of_sets(resolver.base_names(where, owner))
+            getters = [getter for name in GETTERS if (getter := resolver.method(where, owner, name)) is not None]
+            kinds |= kinds_of(self._project, resolver.base_names(where, owner))
             for getter in getters:
                 kinds |= self._of_callable(getter, source, NodeRef(where, owner))
                 kinds |= {"file"} if reads_stored(self._project, getter, NodeRef(where, owner)) else set()
@@ -160,18 +163,12 @@ class ItemWorks:
             known = known or _is_mapped(node)
             work = self._of_lazy(NodeRef(source.module, node)) | self._of_chain(NodeRef(source.module, node))
             known, kinds = known or bool(work), kinds | work
-        return kinds - {"memory"}, known
-
-    def _of_sets(self, names: frozenset[str]) -> set[str]:
-        return {kind for name in names for kind in self._of_set(name)}
-
-    def _of_set(self, name: str) -> Iterator[str]:
-        yield from islice((kind for classes, kind in self._rows.sets if matches(classes, (name,))), 1)
+        return kinds - {MEMORY}, known
 
     def _of_lazy(self, made: NodeRef) -> set[str]:
         """``dataset.with_transform(prepare)``"""
         assert isinstance(made.node, ast.Call)
-        if last_name(made.node.func) not in _LAZY or not made.node.args:
+        if last_name(made.node.func) not in LAZY or not made.node.args:
             return set()
         functions = self._project.fact(Resolver).points_to(made.module, made.node.args[0])
         return {kind for function in functions for kind in self._of_callable(function)}
@@ -193,7 +190,7 @@ class ItemWorks:
     def _set_later(self, loader: Loader) -> Iterator[str]:
         """``dataset.set_transform(prepare)`` in the module of the loader."""
         given = {ast.unparse(argument) for argument in loader.node.args[:1]}
-        for name in _LAZY:
+        for name in LAZY:
             for call in loader.module.calls_by_name.get(name, ()):
                 if isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) in given:
                     yield from self._of_lazy(NodeRef(loader.module, call))
@@ -206,8 +203,8 @@ class ItemWorks:
     def _of_module(self, module: ModuleIndex) -> tuple[str, ...]:
         """The work of the data sets of libraries that a module makes, where those of a loader are not known."""
         resolver = self._project.fact(Resolver)
-        kinds = {kind for call in module.calls for kind in self._of_sets(resolver.call_names(module, call))}
-        return tuple(kinds - {"memory"})
+        kinds = {kind for call in module.calls for kind in kinds_of(self._project, resolver.call_names(module, call))}
+        return tuple(kinds - {MEMORY})
 
     # -- functions -----------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from gpulint.documents.python import walk
 from gpulint.libraries.names import matches
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
-from gpulint.workload.worker_supply import handles
+from gpulint.workload.library_handles import handles
 from gpulint.workspace.module_index import FUNCTIONS, NodeRef, last_name
 
 if TYPE_CHECKING:

@@ -17,6 +17,7 @@ from gpulint.training.default_tests import fails_by_default
 from gpulint.training.loader_calls import Loader
 from gpulint.values.constants import Constants, ConstantSet
 from gpulint.workload import dataset_work
+from gpulint.workload.plain_samples import only_looks_up
 from gpulint.workspace.module_index import FunctionNode, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def assumption(project: Project, loader: Loader) -> str:
 
 def _looks_up(project: Project, part: NodeRef) -> bool:
     owners = _classes(project, part) if _reads(project, part) else []
-    return bool(owners) and all(dataset_work.only_looks_up(project, owner) for owner in owners)
+    return bool(owners) and all(only_looks_up(project, owner) for owner in owners)
 
 
 def _classes(project: Project, part: NodeRef) -> list[NodeRef]:

@@ -11,8 +11,8 @@ from gpulint.libraries.names import matches
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
-from gpulint.workload.dataset_work import parts_of
-from gpulint.workload.worker_supply import handles
+from gpulint.workload.dataset_work import sets_of
+from gpulint.workload.library_handles import handles
 from gpulint.workspace.module_index import FUNCTIONS, NodeRef
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def opened_early(project: Project, loader: Loader) -> str:
     """Return the attribute of a data set that holds a file which the training process has opened when the workers
     start; empty if there is none."""
     resolver = project.fact(Resolver)
-    sources = dict.fromkeys((*project.fact(HostToDevice).sources(loader), *parts_of(project, loader)))
+    sources = dict.fromkeys((*project.fact(HostToDevice).sources(loader), *sets_of(project, loader)))
     looked_at = _looked_at(project, loader.module.path)
     for source in sources:
         assert isinstance(source.node, ast.expr)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gpulint.documents.python import walk
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import loader_argument
-from gpulint.workload.dataset_work import parts_of
+from gpulint.workload.dataset_work import sets_of
 from gpulint.workload.gpu_samples import kept_attributes, reached
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def drawn_state(project: Project, loader: Loader) -> str:
     resolver = project.fact(Resolver)
     classes = (
         one
-        for source in parts_of(project, loader)
+        for source in sets_of(project, loader)
         if isinstance(source.node, ast.expr)
         for one in resolver.classes_of(source.module, source.node)
     )

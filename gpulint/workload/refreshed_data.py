@@ -14,7 +14,7 @@ from gpulint.placement.host_to_device import HostToDevice
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loop_contexts import LoopContexts
-from gpulint.workload.dataset_work import parts_of
+from gpulint.workload.dataset_work import sets_of
 from gpulint.workload.gpu_samples import reached
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 from gpulint.workspace.word_index import word_of
@@ -59,13 +59,13 @@ def changes_within_pass(project: Project, loader: Loader) -> bool:
 def _made(project: Project, loader: Loader) -> Iterator[ast.AST]:
     """Yield what makes the data set of a loader, and the data sets that it is a part of."""
     resolver = project.fact(Resolver)
-    for source in (*project.fact(HostToDevice).sources(loader), *parts_of(project, loader)):
+    for source in (*project.fact(HostToDevice).sources(loader), *sets_of(project, loader)):
         yield from (ref.node for ref in resolver.points_to(source.module, source.node))
 
 
 def _classes(project: Project, loader: Loader) -> Iterator[NodeRef]:
     resolver = project.fact(Resolver)
-    for source in (*project.fact(HostToDevice).sources(loader), *parts_of(project, loader)):
+    for source in (*project.fact(HostToDevice).sources(loader), *sets_of(project, loader)):
         assert isinstance(source.node, ast.expr)
         yield from (NodeRef(*one) for one in resolver.classes_of(source.module, source.node))
 

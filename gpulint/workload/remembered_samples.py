@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
 from gpulint.semantic.points_to import Resolver
-from gpulint.workload.dataset_work import parts_of
+from gpulint.workload.dataset_work import sets_of
 from gpulint.workload.gpu_samples import reached
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def remembered(project: Project, loader: Loader) -> str:
     """Return the attribute of a data set whose elements samples set and test, perhaps under another name (``flags =
     self.flags[kind]``); empty if there is none."""
     resolver = project.fact(Resolver)
-    for source in parts_of(project, loader):
+    for source in sets_of(project, loader):
         assert isinstance(source.node, ast.expr)
         for _, owner in resolver.classes_of(source.module, source.node):
             if name := _remembered(owner):

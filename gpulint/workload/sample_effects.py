@@ -11,7 +11,7 @@ from gpulint.documents.python import walk
 from gpulint.libraries.names import matches
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
-from gpulint.workload.dataset_work import parts_of
+from gpulint.workload.dataset_work import sets_of
 from gpulint.workload.gpu_samples import kept_attributes, reached
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 
@@ -32,7 +32,7 @@ def changed_for_others(project: Project, loader: Loader) -> str:
     """Return the attribute of a data set that each sample changes and the program reads elsewhere; empty if there is
     none."""
     resolver = project.fact(Resolver)
-    for source in parts_of(project, loader):
+    for source in sets_of(project, loader):
         assert isinstance(source.node, ast.expr)
         for where, owner in resolver.classes_of(source.module, source.node):
             if name := _changed(project, NodeRef(where, owner), loader.module):
@@ -44,7 +44,7 @@ def takes_turns(project: Project, loader: Loader) -> str:
     """Return the attribute of a data set from which each sample takes the next, whatever its index: an iterator, a
     queue, or a position. Each worker would have a copy that starts at the first. Empty if there is none."""
     resolver = project.fact(Resolver)
-    for source in parts_of(project, loader):
+    for source in sets_of(project, loader):
         assert isinstance(source.node, ast.expr)
         for where, owner in resolver.classes_of(source.module, source.node):
             if name := _next_of(project, NodeRef(where, owner)):
@@ -57,7 +57,7 @@ def steers_itself(project: Project, loader: Loader) -> str:
     (``if self.drawn == len(self): random.shuffle(self.names)``). Each worker would count a part of the samples, in a
     copy of its own. Empty if there is none."""
     resolver = project.fact(Resolver)
-    for source in parts_of(project, loader):
+    for source in sets_of(project, loader):
         assert isinstance(source.node, ast.expr)
         for where, owner in resolver.classes_of(source.module, source.node):
             if name := _steering(project, NodeRef(where, owner)):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.semantic.points_to import Resolver
-from gpulint.workload.dataset_work import parts_of
+from gpulint.workload.dataset_work import sets_of
 from gpulint.workload.gpu_samples import kept_attributes, reached
 from gpulint.workspace.module_index import last_name
 
@@ -34,7 +34,7 @@ def have_gradients(project: Project, loader: Loader) -> bool:
     resolver = project.fact(Resolver)
     return any(
         _records(owner)
-        for source in parts_of(project, loader)
+        for source in sets_of(project, loader)
         if isinstance(source.node, ast.expr)
         for _, owner in resolver.classes_of(source.module, source.node)
     )
@@ -55,7 +55,7 @@ def _are_made_with(project: Project, loader: Loader, test: Callable[[Iterable[st
     resolver = project.fact(Resolver)
     return any(
         _uses_attribute(owner, {name for name, made in kept_attributes(owner) if _passes(project, where, made, test)})
-        for source in parts_of(project, loader)
+        for source in sets_of(project, loader)
         if isinstance(source.node, ast.expr)
         for where, owner in resolver.classes_of(source.module, source.node)
     )

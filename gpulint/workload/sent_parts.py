@@ -17,7 +17,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workload.desktop_files import is_run_on_desktop, may_be_set_up_on_desktop
 from gpulint.workload.given_up import is_given_up
-from gpulint.workload.worker_supply import handles
+from gpulint.workload.library_handles import handles
 from gpulint.workspace.module_index import FUNCTIONS, BindingKind, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from gpulint.libraries.names import matches
 from gpulint.query import query
 from gpulint.semantic.operating_systems import is_of_another_system, names_drive, names_linux_folder
 from gpulint.semantic.points_to import Resolver
-from gpulint.workload.dataset_work import parts_of
+from gpulint.workload.dataset_work import parts_of, sets_of
 from gpulint.workload.desktop_files import is_run_on_desktop
 from gpulint.workload.handed_handles import entry_of_file
 from gpulint.workload.item_work import ItemWorks
@@ -135,7 +135,7 @@ def _held_in_memory(project: Project, loader: Loader) -> str:
     if "tokens" in project.fact(ItemWorks).of(loader).kinds:
         return ""
     resolver = project.fact(Resolver)
-    for part in parts_of(project, loader):
+    for part in sets_of(project, loader):
         assert isinstance(part.node, ast.expr)
         for where, owner in resolver.classes_of(part.module, part.node):
             getter = resolver.method(where, owner, "__getitem__")

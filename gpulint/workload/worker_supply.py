@@ -15,8 +15,9 @@ from gpulint.training.loader_flow import LoaderFlow
 from gpulint.values.arguments import ArgumentState
 from gpulint.values.constants import Constants
 from gpulint.values.parameter_defaults import is_overridden
-from gpulint.workload.dataset_work import parts_of
+from gpulint.workload.dataset_work import sets_of
 from gpulint.workload.given_up import is_given_up
+from gpulint.workload.library_handles import handles
 from gpulint.workload.making_commands import settings_of
 from gpulint.workload.worker_callers import zero_callers
 from gpulint.workspace.module_index import FUNCTIONS, Binding, FunctionNode, ModuleIndex, NodeRef, last_name
@@ -71,7 +72,7 @@ def shares_engine(project: Project, loader: Loader) -> bool:
 
 def _shares(project: Project, loader: Loader, kind: str) -> bool:
     resolver = project.fact(Resolver)
-    for made in dict.fromkeys((*_made(project, loader), *parts_of(project, loader))):
+    for made in dict.fromkeys((*_made(project, loader), *sets_of(project, loader))):
         given = [*made.node.args, *(key.value for key in made.node.keywords)] if isinstance(made.node, ast.Call) else []
         if any(_is_open(project, made.module, value, kind, parts=0) for value in given):
             return True
@@ -225,11 +226,6 @@ def _is_in_memory(value: ast.expr) -> bool:
         case ast.Subscript(slice=ast.Slice() | ast.Tuple(elts=[])):
             return True
     return False
-
-
-def handles(project: Project, kind: str) -> tuple[str, ...]:
-    """Patterns of the functions that open files, or make clients, which forked processes cannot share."""
-    return tuple(name for row in project.models.rows("handle") if row.kind == kind for name in row.calls)
 
 
 def _is_open(project: Project, module: ModuleIndex, value: ast.expr, kind: str, parts: int = _MAX_PARTS) -> bool:

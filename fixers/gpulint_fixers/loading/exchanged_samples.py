@@ -12,9 +12,9 @@ from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.collectives import collective
 from gpulint.training.loader_calls import Loader, loader_argument
-from gpulint.workload.dataset_work import parts_of
+from gpulint.workload.dataset_work import sets_of
 from gpulint.workload.gpu_samples import kept_attributes, reached
-from gpulint.workload.worker_supply import handles
+from gpulint.workload.library_handles import handles
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef
 
 _HELPERS = 2
@@ -32,7 +32,7 @@ def exchanging_part(project: Project, loader: Loader) -> str:
         for made in resolver.points_to(ref.module, ref.node):
             if name := _of_collate(project, made):
                 return name
-    for source in parts_of(project, loader):
+    for source in sets_of(project, loader):
         assert isinstance(source.node, ast.expr)
         classes = resolver.classes_of(source.module, source.node)
         for where, owner in classes:

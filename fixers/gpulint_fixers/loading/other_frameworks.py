@@ -12,7 +12,7 @@ from gpulint.libraries.names import matches
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
-from gpulint.workload.worker_supply import handles
+from gpulint.workload.library_handles import handles
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex
 from gpulint.workspace.word_index import word_of
 

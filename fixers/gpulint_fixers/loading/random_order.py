@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from gpulint import regex
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import walk
+from gpulint.placement.inner_sets import classes_of, methods_of_samples
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
@@ -16,7 +17,8 @@ from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.values.constants import Constants
 from gpulint.workload.changed_parts import makers_of
 from gpulint.workload.conversions import CHAINS, draws_nothing
-from gpulint.workload.dataset_work import parts_of
+from gpulint.workload.dataset_work import parts_of, sets_of
+from gpulint.workload.library_sets import MEMORY, kinds_of
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 from gpulint_fixers.loading.loader_lifetimes import serves_one_pass
 
@@ -104,7 +106,10 @@ def may_draw(project: Project, loader: Loader) -> bool:
     if not _is_of_tree(project, loader):
         return not _is_read_as_stored(project, loader)
     lambdas = [one for one in _collates(project, loader) if isinstance(one.node, ast.Lambda)]
-    todo, seen = [(one, _HELPERS) for one in (*makers_of(project, loader), *lambdas)], set[ast.AST]()
+    inner = _inner_makers(project, loader)
+    if inner is None:
+        return True
+    todo, seen = [(one, _HELPERS) for one in (*makers_of(project, loader), *inner, *lambdas)], set[ast.AST]()
     while todo:
         maker, depth = todo.pop()
         if maker.node in seen:
@@ -121,6 +126,28 @@ def may_draw(project: Project, loader: Loader) -> bool:
                 return True
             todo += [(one, depth - 1) for one in called]
     return False
+
+
+def _inner_makers(project: Project, loader: Loader) -> list[NodeRef] | None:
+    """Return the methods of the tree that make the samples which the data sets of a loader take from others; None if a
+    library may draw random numbers for them."""
+    own, found = {one.node for one in parts_of(project, loader)}, list[NodeRef]()
+    for part in sets_of(project, loader):
+        if part.node in own or not isinstance(part.node, ast.Call):
+            continue
+        owners = [NodeRef(*owner) for owner in classes_of(project, [part])]
+        methods = [method for owner in owners for method in methods_of_samples(project, owner)]
+        if not methods and not (_reads(project, part.module, part.node) or _holds_rows(project, part)):
+            return None
+        found += methods
+    return found
+
+
+def _holds_rows(project: Project, made: NodeRef) -> bool:
+    """``TensorDataset(images, labels)``, ``load_dataset(name)``, and no data set that may have transforms"""
+    assert isinstance(made.node, ast.Call)
+    names = project.fact(Resolver).call_names(made.module, made.node)
+    return kinds_of(project, names) == {MEMORY} and not any(map(_STORED.match, names))
 
 
 def _is_named(call: ast.Call, called: Sequence[NodeRef]) -> bool:

@@ -13,16 +13,17 @@ from gpulint.placement.host_to_device import HostToDevice
 from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader
-from gpulint.workload.dataset_work import parts_of
+from gpulint.workload.dataset_work import sets_of
 from gpulint.workload.given_up import is_given_up
 from gpulint.workload.gpu_samples import kept_attributes, reached
 from gpulint.workload.kept_samples import keeps_results
+from gpulint.workload.library_handles import handles
 from gpulint.workload.opened_early import opened_early
 from gpulint.workload.own_random_states import random_states
 from gpulint.workload.remembered_samples import remembered
 from gpulint.workload.sample_effects import changed_for_others, counted_up
 from gpulint.workload.samples_with_gradients import have_gradients, run_recording_model
-from gpulint.workload.worker_supply import handles, shares_client, shares_engine, shares_handle
+from gpulint.workload.worker_supply import shares_client, shares_engine, shares_handle
 from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
 _CLIENT = regex.compile(
@@ -75,7 +76,7 @@ def _keeps_samples(project: Project, loader: Loader) -> bool:
     """Return whether a data set keeps what it has made for a sample (``self.cache[index] = image``): in later epochs
     nothing is left to do, and the memory grows with the number of workers."""
     resolver = project.fact(Resolver)
-    for source in parts_of(project, loader):
+    for source in sets_of(project, loader):
         assert isinstance(source.node, ast.expr)
         for where, owner in resolver.classes_of(source.module, source.node):
             methods = {part.name: part for part in owner.body if isinstance(part, ast.FunctionDef)}
