@@ -121,3 +121,19 @@ def test_a_value_of_several_branches_is_read_as_what_fits_all_of_them(job: MakeJ
     found = job({"train.py": BRANCHES.format(first=first)}).scan("GPU305")
     texts = [edit.text for one in found if isinstance(one.fix, Fix) for edit in one.fix.edits]
     assert f"{made}(value)" in texts and {text for text in texts if "(value)" in text} == {f"{made}(value)"}
+
+
+@pytest.mark.parametrize(
+    ("first", "made"), [("(out - y).square().sum().item()", "float"), ("(out.argmax(1) > 3).sum().item()", "int")]
+)
+@pytest.mark.parametrize("kept", ["self.sum += {}", "values.append({})"])
+def test_sums_of_objects_and_lists_fit_all_branches(job: MakeJob, kept: str, first: str, made: str) -> None:
+    text = BRANCHES.replace("def train(net", "class Trainer:\n  def train(self, net")
+    text = text.replace("    net.cuda()", "    net.cuda()\n    self.sum, values = 0, []\n    self.sum = 0\n    values = []")
+    text = text.replace("value = (out.argmax(1) == y).sum().item()", kept.format("(out.argmax(1) == y).sum().item()"))
+    text = text.replace("value = {first}", kept.format(first)).replace("            print(value)", "            pass")
+    text = text.replace("self.sum, values = 0, []\n    ", "") + "    print(f'{self.sum} of', values)\n"
+    found = job({"train.py": text}).scan("GPU305")
+    texts = " ".join(edit.text for one in found if isinstance(one.fix, Fix) for edit in one.fix.edits)
+    other = {"int": "float", "float": "int"}[made]
+    assert f"{made}(" in texts and f"{other}(" not in texts

@@ -142,10 +142,7 @@ def _unblocked(project: Project, payload: Blocking) -> Fix | Declined:
     values = {transfer.node: _chosen_value(project, transfer) for transfer in payload.transfers}
     if off := next((one for one in values.values() if isinstance(one, Declined)), None):
         return off
-    if None in values.values():
-        return Declined(MAY_BE_OTHER)
-    given = {call: value for call, value in values.items() if isinstance(value, str)}
-    edits = broken(syntax, [*(unblock(syntax, call, value) for call, value in given.items()), *swapped])
+    edits = broken(syntax, [*(unblock(syntax, call, str(value)) for call, value in values.items()), *swapped])
     if any(is_whole(transfer.value, transfer.batch_read) for transfer in collated):
         note = "a batch of a custom class (such as BatchEncoding of older transformers) may not accept the option"
         return Fix(f"copy without blocking the host; {note}", Safety.UNSAFE, tuple(edits))
@@ -169,11 +166,11 @@ def _unblocked(project: Project, payload: Blocking) -> Fix | Declined:
     return Declined("whether the loader pins its memory could not be determined; without that nothing is gained")
 
 
-def _chosen_value(project: Project, transfer: Transfer) -> str | Declined | None:
+def _chosen_value(project: Project, transfer: Transfer) -> str | Declined:
     """Return what to pass as ``non_blocking``: the setting that the copy beside this one passes."""
     setting = setting_beside(project, transfer) or setting_of_caller(project, transfer)
     if setting is None:
-        return non_blocking(project, transfer)
+        return non_blocking(project, transfer) or Declined(MAY_BE_OTHER)
     module, text = transfer.call.module, ast.unparse(setting)
     own = setting_beside(project, transfer) is not None and is_known_at(module, setting, transfer)
     if not own or is_switched_off(project, module, setting):
