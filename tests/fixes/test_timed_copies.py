@@ -129,7 +129,9 @@ def test_a_value_of_several_branches_is_read_as_what_fits_all_of_them(job: MakeJ
 @pytest.mark.parametrize("kept", ["self.sum += {}", "values.append({})"])
 def test_sums_of_objects_and_lists_fit_all_branches(job: MakeJob, kept: str, first: str, made: str) -> None:
     text = BRANCHES.replace("def train(net", "class Trainer:\n  def train(self, net")
-    text = text.replace("    net.cuda()", "    net.cuda()\n    self.sum, values = 0, []\n    self.sum = 0\n    values = []")
+    text = text.replace(
+        "    net.cuda()", "    net.cuda()\n    self.sum, values = 0, []\n    self.sum = 0\n    values = []"
+    )
     text = text.replace("value = (out.argmax(1) == y).sum().item()", kept.format("(out.argmax(1) == y).sum().item()"))
     text = text.replace("value = {first}", kept.format(first)).replace("            print(value)", "            pass")
     text = text.replace("self.sum, values = 0, []\n    ", "") + "    print(f'{self.sum} of', values)\n"
