@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.placement.array_batches import drawn_in_step, is_few, made_of, taken_in
 from gpulint.placement.container_helpers import changed_on_host, is_reformatted, rearranged
-from gpulint.placement.device_iterators import is_device_iterator
+from gpulint.placement.device_iterators import is_asked_to_move, is_device_iterator
 from gpulint.placement.devices import Devices
 from gpulint.placement.dynamic_calls import handed_by_name, takes_batch
 from gpulint.placement.fitting_loaders import fitting
@@ -125,7 +125,9 @@ class BatchFlow:
     def _are_moved(self, module: ModuleIndex, source: ast.expr, loaders: tuple[Loader, ...]) -> bool:
         """Return whether the batches are on the device already: through Accelerate and the like, or by the loaders
         themselves."""
-        return (bool(loaders) and all(map(self.moves_batches, loaders))) or self._prepared.is_prepared(module, source)
+        moved = bool(loaders) and all(map(self.moves_batches, loaders))
+        moved = moved or self._prepared.is_prepared(module, source)
+        return moved or is_asked_to_move(self._project, module, source)
 
     def moves_batches(self, loader: Loader) -> bool:
         """Return whether a loader puts its batches on a device other than the CPU itself."""

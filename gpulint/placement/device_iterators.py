@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 from gpulint.documents.python import walk
 from gpulint.placement.devices import Devices
 from gpulint.semantic.points_to import Resolver
-from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
+from gpulint.semantic.reaching_definitions import reaching
+from gpulint.workspace.module_index import FUNCTIONS, BindingKind, ModuleIndex, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
 
 _LIBRARIES = frozenset({"tensorflow", "tf", "jax", "nvidia", "torchtext", "tensorflow_datasets"})
+_BY_DEFAULT = frozenset({"timm.data.create_loader", "timm.data.loader.create_loader"})
 _HANDS_OUT = ("__iter__", "__next__", "next", "preload")
 
 
@@ -30,7 +32,44 @@ def is_device_iterator(project: Project, module: ModuleIndex, source: ast.expr) 
             made = project.fact(Resolver).points_to(ref.module, ref.node.func)
             if any(isinstance(one.node, ast.ClassDef) and (_uses_dali(one.module) or _moves(one.node)) for one in made):
                 return True
-    return False
+    return is_asked_to_move(project, module, source)
+
+
+def is_asked_to_move(project: Project, module: ModuleIndex, source: ast.expr) -> bool:
+    """Return whether the function that makes a loader is asked to put a prefetcher around it
+    (``create_loader(data, use_prefetcher=True)``); that of timm does so by default."""
+    calls = _calls_that_make(module, source)
+    return bool(calls) and all(_makes_prefetcher(project, module, call) for call in calls)
+
+
+def _calls_that_make(module: ModuleIndex, source: ast.expr) -> list[ast.Call]:
+    """Return the calls that a variable is set to; none if it may be something else."""
+    if isinstance(source, ast.Call):
+        return [source]
+    if not isinstance(source, ast.Name):
+        return []
+    bound = reaching(module, module.scope(source).lookup(source.id), source)
+    values = [one.value if one.kind is BindingKind.ASSIGN and not one.path else None for one in bound]
+    calls = [value for value in values if isinstance(value, ast.Call)]
+    return calls if len(calls) == len(values) else []
+
+
+def _makes_prefetcher(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    asked = [keyword.value for keyword in call.keywords if keyword.arg is not None and "prefetcher" in keyword.arg]
+    is_on = bool(asked) and all(isinstance(value, ast.Constant) and value.value is True for value in asked)
+    resolver = project.fact(Resolver)
+    if (is_on or not asked) and _BY_DEFAULT & resolver.call_names(module, call):
+        return True
+    return is_on and any(
+        isinstance(part, ast.Call)
+        and any(
+            isinstance(one.node, ast.ClassDef) and _moves(one.node)
+            for one in resolver.points_to(made.module, part.func)
+        )
+        for made in resolver.points_to(module, call.func)
+        if isinstance(made.node, FUNCTIONS)
+        for part in walk(made.node)
+    )
 
 
 def binds_to_gpu(project: Project, module: ModuleIndex, call: ast.Call) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,8 @@ _DECODES = regex.compile(r"^(pil|torch)?(rgba?|l)?8?$")
 _LOADS = frozenset({"LoadImage", "LoadImaged", "LoadImageD"})
 _WARPS = regex.compile(r"Spacing|Resize|Zoom|Rand|Rotate|Orientation|Affine")
 """MONAI's transforms that resample a volume or pick a part of it."""
+_HELD_OUT_FOLDER = regex.compile(r"(val|valid|validation|test|eval)_?(dir|root|path|folder)$", re.IGNORECASE)
+"""``valdir``, in one word."""
 _APPLIES = ("map", "map_tuple", "map_dict")
 
 
@@ -150,6 +153,8 @@ def _is_held_out(module: ModuleIndex, call: ast.Call) -> bool:
     """Return whether a data set is made for evaluation, by its variable or its arguments."""
     words: list[str] = []
     parent = module.syntax.parents.get(call)
+    while isinstance(parent, ast.Call | ast.keyword):  # `val_loader = DataLoader(ImageFolder(root))`
+        parent = module.syntax.parents.get(parent)
     if isinstance(parent, ast.Assign):
         words += [last_name(target) for target in parent.targets]
     for argument in [
@@ -161,4 +166,4 @@ def _is_held_out(module: ModuleIndex, call: ast.Call) -> bool:
         words += [
             part.value for part in walk(argument) if isinstance(part, ast.Constant) and isinstance(part.value, str)
         ]
-    return any(is_held_out(word) for word in words)
+    return any(is_held_out(word) or _HELD_OUT_FOLDER.match(word) for word in words)

@@ -875,3 +875,25 @@ def test_words_of_a_module_say_nothing_of_an_unknown_data_set(tmp_path: Path, so
     program = f"{HEAD}import cv2\n\n{photos}\n{source}\n{loader}{training}\ntrain()\n"
     (found,) = bases(tmp_path, {"train.py": program}, "GPU301")
     assert told in found
+
+
+@pytest.mark.parametrize(
+    ("copied", "loss", "is_number"),
+    [
+        ("labels", "nn.functional.mse_loss(model(images), labels)", True),
+        ("target", "nn.functional.cross_entropy(model(images), target)", True),
+        ("target", "nn.functional.mse_loss(model(images), target)", False),
+        ("heatmap_target", "nn.functional.cross_entropy(model(images), heatmap_target)", False),
+        ("label", "nn.functional.cross_entropy(model(images), label[:, :, 4])", False),
+        ("y", "nn.functional.l1_loss(model(images), y)", False),
+    ],
+)
+def test_only_what_is_known_to_be_a_label_is_a_number_per_sample(
+    tmp_path: Path, copied: str, loss: str, is_number: bool
+) -> None:
+    steps = (
+        f"model = Net().cuda()\nfor images, {copied} in loader:\n"
+        f"    {copied} = {copied}.cuda()\n    loss = {loss}\n    loss.backward()\n    optimizer.step()\n"
+    )
+    (found,) = bases(tmp_path, {"train.py": HEAD + LARGE + steps}, "GPU302")
+    assert ("a number per sample" in found) is is_number, found

@@ -21,6 +21,7 @@ from gpulint.source import Span
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 from gpulint_fixers.edits.imports import drop_import
 from gpulint_fixers.edits.statements import remove_statement, with_own_comment
+from gpulint_fixers.job.unhandled_cases import error_for
 
 _ALL = "the debugger is all that the block does: raise an error for the case that it waits for"
 _FINITE = frozenset({"isnan", "isinf", "isfinite"})
@@ -59,6 +60,8 @@ def _without_debugger(
     document: Document, syntax: PythonModule, module: ModuleIndex | None, statement: ast.stmt
 ) -> Fix | Declined:
     import_ = _own_import(syntax, statement)
+    if error := error_for(syntax, import_, statement):
+        return _as_error(module, syntax, import_, statement, error)
     edit = remove_statement(syntax, statement)
     if edit is None and import_ is not None:
         edit = _on_one_line(syntax, import_, statement)
@@ -67,10 +70,8 @@ def _without_debugger(
     rest = [one for one in _block(syntax, statement) if one is not statement]
     if rest and import_ is None and all(isinstance(one, ast.Import | ast.ImportFrom | ast.Pass) for one in rest):
         return Declined(_ALL)  # it would go on to do nothing
-    if raised := _raised(syntax, import_, statement):
-        unused = () if import_ is not None else _unused_import(module, statement)
-        said = "raise an error in place of the debugger, at which a run without a terminal ends as well"
-        return Fix(said, Safety.UNSAFE, (raised, *unused))
+    if (raised := _not_finite_error(syntax, statement)) and _replaced(syntax, import_, statement, raised):
+        return _as_error(module, syntax, import_, statement, raised)
     error = _waits_for_error(syntax, statement)
     if edit.text or (import_ is not None and len(_block(syntax, statement)) == 2):
         edit = _without_test(syntax, statement)
@@ -143,20 +144,37 @@ def _waits_for_error(module: PythonModule, statement: ast.stmt) -> str:
     return ""
 
 
-def _raised(module: PythonModule, import_: ast.stmt | None, statement: ast.stmt) -> Edit | None:
-    """Put an error in place of a debugger, and of its own import, that is the last statement of a test for values that
-    are not finite: without either, the program would train on with them."""
-    parent, text = module.parents.get(statement), module.source.text
+def _as_error(
+    module: ModuleIndex | None, syntax: PythonModule, import_: ast.stmt | None, statement: ast.stmt, error: str
+) -> Fix | Declined:
+    """Put an error in place of a debugger that stands for one: without either, the program would go on."""
+    raised = _replaced(syntax, import_, statement, error)
+    if raised is None:
+        return Declined(_ALL)
+    unused = () if import_ is not None else _unused_import(module, statement)
+    said = "raise an error in place of the debugger, at which a run without a terminal ends as well"
+    return Fix(said, Safety.UNSAFE, (raised, *unused))
+
+
+def _not_finite_error(module: PythonModule, statement: ast.stmt) -> str:
+    """Return the error for a debugger that is the last statement of a test for values that are not finite, with which
+    the program would train on."""
+    parent = module.parents.get(statement)
+    if not isinstance(parent, ast.If) or parent.body[-1] is not statement:
+        return ""
+    value = _not_finite(parent.test)
+    return f'raise FloatingPointError("{value} is not finite")' if value else ""
+
+
+def _replaced(module: PythonModule, import_: ast.stmt | None, statement: ast.stmt, error: str) -> Edit | None:
+    """Put an error in place of a debugger and of its own import; None where a comment or more is on their lines."""
+    text = module.source.text
     (start, _), (_, end) = module.offsets(import_ or statement), module.offsets(statement)
     line, column = module.source.position(end)
     behind = module.source.line(line)[column - 1 :].rstrip("\r\n")
-    if not isinstance(parent, ast.If) or parent.body[-1] is not statement or behind.strip("; \t\r"):
+    if behind.strip("; \t\r") or "#" in text[start:end]:
         return None
-    value = _not_finite(parent.test)
-    if not value or "#" in text[start:end]:
-        return None
-    span = module.span_at(start, end + len(behind.rstrip()))
-    return Edit(module.path, span, f'raise FloatingPointError("{value} is not finite")')
+    return Edit(module.path, module.span_at(start, end + len(behind.rstrip())), error)
 
 
 def _not_finite(test: ast.expr) -> str:

@@ -36,7 +36,15 @@ from gpulint_fixers.edits.long_calls import broken
 from gpulint_fixers.edits.versions import predates_device_argument
 from gpulint_fixers.loading.copy_barriers import barrier_below
 from gpulint_fixers.loading.copy_groups import copies_beside, copies_by_block, copies_of_other_branches
-from gpulint_fixers.loading.copy_options import chosen, forwards_choice, passes_options_on
+from gpulint_fixers.loading.copy_options import (
+    chosen,
+    forwards_choice,
+    is_known_at,
+    is_switched_off,
+    passes_options_on,
+    setting_beside,
+    setting_of_caller,
+)
 from gpulint_fixers.loading.cuda_only import MAY_BE_OTHER, non_blocking, unblock
 from gpulint_fixers.loading.host_samples import Samples, samples_of
 from gpulint_fixers.loading.loader_homes import made_together
@@ -52,7 +60,7 @@ from gpulint_fixers.loading.moved_copies import (
 )
 from gpulint_fixers.loading.new_copies import copies_new
 from gpulint_fixers.loading.pinning import pin
-from gpulint_fixers.loading.timed_copies import TIMED, is_timed
+from gpulint_fixers.loading.timed_copies import TIMED, TIMED_AFTER, is_timed, is_timed_after
 
 MAX_FILES = 4
 """Most files that one fix changes: nobody reviews the loaders of a dozen data sets for the sake of one copy."""
@@ -82,6 +90,8 @@ def together(project: Project, payload: Blocking) -> Fix | Declined:
     edits = tuple(dict.fromkeys(edit for one in fixes for edit in one.edits))
     if (files := len({edit.path for edit in edits})) > MAX_FILES:
         return Declined(f"{files} files would change, as all loaders of the copy would have to pin memory")
+    if any(is_timed_after(project, transfer) for transfer in payload.transfers):
+        least = replace(least, description=f"{least.description}; {TIMED_AFTER}", safety=Safety.UNSAFE)
     return replace(least, edits=edits)
 
 
@@ -129,10 +139,10 @@ def _unblocked(project: Project, payload: Blocking) -> Fix | Declined:
         return Declined(f"the value may be a `{owner}`, whose method may not take `non_blocking`")
     pinned = [_pinned(project, loader) for loader in loaders.values()]
     syntax = payload.transfers[0].call.module.syntax
-    values = {transfer.node: non_blocking(project, transfer) for transfer in payload.transfers}
-    if None in values.values():
-        return Declined(MAY_BE_OTHER)
-    edits = broken(syntax, [*(unblock(syntax, call, value or "") for call, value in values.items()), *swapped])
+    values = {transfer.node: _chosen_value(project, transfer) for transfer in payload.transfers}
+    if off := next((one for one in values.values() if isinstance(one, Declined)), None):
+        return off
+    edits = broken(syntax, [*(unblock(syntax, call, str(value)) for call, value in values.items()), *swapped])
     if any(is_whole(transfer.value, transfer.batch_read) for transfer in collated):
         note = "a batch of a custom class (such as BatchEncoding of older transformers) may not accept the option"
         return Fix(f"copy without blocking the host; {note}", Safety.UNSAFE, tuple(edits))
@@ -154,6 +164,18 @@ def _unblocked(project: Project, payload: Blocking) -> Fix | Declined:
     if None in pinned and all(project.fact(HostToDevice).is_pinned(loader) is False for loader in loaders.values()):
         return Declined("its loader does not pin its memory, and could not be changed")
     return Declined("whether the loader pins its memory could not be determined; without that nothing is gained")
+
+
+def _chosen_value(project: Project, transfer: Transfer) -> str | Declined:
+    """Return what to pass as ``non_blocking``: the setting that the copy beside this one passes."""
+    setting = setting_beside(project, transfer) or setting_of_caller(project, transfer)
+    if setting is None:
+        return non_blocking(project, transfer) or Declined(MAY_BE_OTHER)
+    module, text = transfer.call.module, ast.unparse(setting)
+    own = setting_beside(project, transfer) is not None and is_known_at(module, setting, transfer)
+    if not own or is_switched_off(project, module, setting):
+        return Declined(f"`{text}` decides whether the copies beside it wait: pass it here, and set it")
+    return text
 
 
 def _against(project: Project, payload: Blocking) -> str:

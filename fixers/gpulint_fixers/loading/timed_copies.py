@@ -8,9 +8,12 @@ from itertools import islice
 
 from gpulint.documents.python import walk
 from gpulint.placement.device_transfers import Transfer
+from gpulint.project import Project
+from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import LOOPS, ModuleIndex, last_name
 
 TIMED = "the program keeps the time that the copy is part of: without the wait, the recorded number changes"
+TIMED_AFTER = "the time that the program keeps below the copy may then hold the end of it"
 _CLOCKS = frozenset(
     "time time_ns perf_counter perf_counter_ns monotonic monotonic_ns process_time default_timer now".split()
 )
@@ -31,16 +34,48 @@ def is_timed(transfer: Transfer) -> bool:
     if scope is None:
         return False
     own, end = transfer.node.lineno, transfer.node.end_lineno or transfer.node.lineno
-    read = dict[str, list[int]]()
-    for part in walk(scope):
-        match part:
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call) if _is_clock(call):
-                read.setdefault(name, []).append(part.lineno)
+    read = _clocks_read(scope)
     around = (one for one in _differences(scope, read) if one[1] < own and end < one[2]) if read else iter(())
     return any(
         _is_kept(module, scope, difference) and not _waits(scope, end, ended)
         for difference, _, ended in islice(around, _MOST_TIMES)
     )
+
+
+def is_timed_after(project: Project, transfer: Transfer) -> bool:
+    """Return whether a clock starts below the copy, or below the call of the helper that makes it, with no wait
+    between, and the program keeps that time: a copy that goes on in the background may end within it."""
+    module = transfer.call.module
+    function = module.function(transfer.node)
+    sites = (
+        ()
+        if function is None or isinstance(function, ast.Lambda)
+        else project.fact(Resolver).call_sites(module, function)
+    )
+    return any(_is_before_time(one.module, one.node) for one in (transfer.call, *sites))
+
+
+def _is_before_time(module: ModuleIndex, node: ast.AST) -> bool:
+    scope = next((up for up in module.syntax.ancestors(node) if isinstance(up, (*LOOPS, ast.FunctionDef))), None)
+    if not isinstance(scope, LOOPS):
+        return False
+    end = getattr(node, "end_lineno", 0)
+    read = _clocks_read(scope)
+    below = (one for one in _differences(scope, read) if end < one[1]) if read else iter(())
+    return any(
+        _is_kept(module, scope, difference) and not _waits(scope, end, began)
+        for difference, began, _ in islice(below, _MOST_TIMES)
+    )
+
+
+def _clocks_read(scope: ast.AST) -> dict[str, list[int]]:
+    """Return the variables that hold what a clock says, with the lines that set them."""
+    read = dict[str, list[int]]()
+    for part in walk(scope):
+        match part:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call) if _is_clock(call):
+                read.setdefault(name, []).append(part.lineno)
+    return read
 
 
 def _differences(scope: ast.AST, read: dict[str, list[int]]) -> Iterator[tuple[ast.BinOp, int, int]]:

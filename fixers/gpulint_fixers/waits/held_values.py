@@ -9,6 +9,7 @@ from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
 from gpulint.fix import Declined, Fix, Safety
 from gpulint.project import Project
+from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import LoopNode, ModuleIndex
 from gpulint_fixers.waits.deferred_reads import Variable, defer
 from gpulint_fixers.waits.device_reads import reads_of
@@ -17,6 +18,7 @@ from gpulint_fixers.waits.element_types import is_integer
 from gpulint_fixers.waits.lists.device_lists import is_fresh, kept_value
 from gpulint_fixers.waits.logs.log_intervals import logged_seldom
 from gpulint_fixers.waits.mixed_values import is_of_tensors
+from gpulint_fixers.waits.sums.added_kinds import is_whole
 from gpulint_fixers.waits.sums.device_sums import exactness, variable_of
 
 _DOUBLES = (b"float64", b"double")
@@ -40,8 +42,9 @@ def held(project: Project, found: HostWait, statement: ast.Assign, loop: LoopNod
     if isinstance(exact, Declined):
         return _why_not(project, found, variable_of(project, found, loop, name))
     plain = any(statement.value is read.whole for read in reads)
-    counts = plain and is_integer(module, reads[0].tensor)
-    variable = replace(variable_of(project, found, loop, name), definition=statement, integers=counts)
+    variable = replace(variable_of(project, found, loop, name), definition=statement)
+    counts = plain and is_integer(module, reads[0].tensor) and _is_always_whole(variable)
+    variable = replace(variable, integers=counts)
     made = defer(project, variable, "int({})" if counts else "float({})", own={statement})
     if isinstance(made, Declined):
         return made
@@ -65,6 +68,14 @@ def held(project: Project, found: HostWait, statement: ast.Assign, loop: LoopNod
             copied = f"{copied.replace('.clone()', '') if needless else copied}.double()"
         edits.append(read.replaced(module, copied))
     return Fix("; ".join(dict.fromkeys([*reasons, *made.reasons])), Safety.UNSAFE, tuple(dict.fromkeys(edits)))
+
+
+def _is_always_whole(variable: Variable) -> bool:
+    """Return whether the uses of a value see integers alone, in whichever branch it is set."""
+    bindings = variable.module.scope(variable.loop).bindings.get(variable.name, [])
+    uses = [node for node in variable.occurrences() or [] if isinstance(node.ctx, ast.Load)]
+    seen = {id(one): one for node in uses for one in reaching(variable.module, bindings, node)}.values()
+    return all(one.value is not None and not one.path and is_whole(variable.module, one.value) for one in seen)
 
 
 def _why_not(project: Project, found: HostWait, variable: Variable) -> Declined:

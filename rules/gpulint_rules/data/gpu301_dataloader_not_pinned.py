@@ -72,7 +72,7 @@ from gpulint.values.training_configs import settings
 from gpulint.workload.gpu_samples import pinning_collate
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, dotted, last_name
 from gpulint_rules.data import worker_reasons
-from gpulint_rules.data.copied_parts import NUMBER, NUMBER_BYTES
+from gpulint_rules.data.copied_parts import NUMBER, NUMBER_BYTES, is_number
 from gpulint_rules.data.vain_copies import overlaps_nothing
 
 _OFF = regex.compile(r"pin_mem(?:ory)?['\"]?:[ \t]*(?:false|no|off)\b", re.IGNORECASE)
@@ -175,13 +175,14 @@ def _is_default(project: Project, loader: Loader) -> bool:
 
 def _cost(project: Project, loader: Loader, transfers: tuple[Transfer, ...]) -> Cost:
     scatters = any("DataParallel" in one.module.calls_by_name for one in transfers)
-    if moves_numbers(project, transfers) and not scatters:
+    known = all(is_number(one.call.module, original_text(project, one)) for one in transfers)
+    if transfers and known and not scatters:
         return Cost("pageable-transfer", amount=NUMBER_BYTES, loader=loader, basis="a number per sample")
     return Cost("pageable-transfer", loader=loader)
 
 
 def moves_numbers(project: Project, transfers: tuple[Transfer, ...]) -> bool:
-    """Return whether what moves is a number for each sample by its names: labels."""
+    """Return whether what moves may be a number for each sample by its names: labels, targets."""
     return bool(transfers) and all(NUMBER.search(original_text(project, one)) for one in transfers)
 
 

@@ -57,7 +57,7 @@ from gpulint.source import Span
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import ModuleIndex
-from gpulint_rules.data.copied_parts import NUMBER, NUMBER_BYTES
+from gpulint_rules.data.copied_parts import NUMBER_BYTES, is_number
 from gpulint_rules.data.vain_copies import overlaps_nothing
 
 
@@ -125,14 +125,15 @@ def _loop(project: Project, module: ModuleIndex, transfer: Transfer) -> Place | 
 
 def _cost(project: Project, first: Transfer, names: list[str]) -> Cost:
     """Labels and indices are a number per sample. From pageable memory every copy blocks, which GPU301 counts."""
-    few = all(NUMBER.search(name) for name in names)
+    module = first.call.module
+    few = all(is_number(module, name) for name in names)
     loaders = first.batch_read.loaders if first.batch_read is not None else ()
     loader = loaders[0] if loaders else None
     if loaders and all(project.fact(HostToDevice).is_pinned(one) is False for one in loaders):
         return Cost("transfer", seconds=_UNPINNED, loader=loader, basis="counted where the loader does not pin memory")
     if few:
         return Cost("transfer", amount=NUMBER_BYTES, loader=loader, basis="a number per sample")
-    if all(NUMBER.search(name) or _MASK.search(name) for name in names) and not _is_of_volumes(first.call.module):
+    if all(is_number(module, name) or _MASK.search(name) for name in names) and not _is_of_volumes(module):
         return Cost("transfer", amount=_MASK_BYTES, loader=loader, basis="a class per pixel")
     return Cost("transfer", loader=loader)
 
@@ -146,6 +147,10 @@ def _is_of_volumes(module: ModuleIndex) -> bool:
 def _and_pin(project: Project, transfer: Transfer) -> str:
     """Return what a copy needs besides to run in the background; nothing where its loaders pin memory already."""
     batch_read = transfer.batch_read
+    if batch_read is not None and batch_read.arrays and isinstance(transfer.value, ast.Subscript):
+        text = transfer.call.module.syntax.text
+        taken, table = _shortened(text(transfer.value)), _shortened(text(transfer.value.value))
+        return f" and pin what it takes first (`{taken}.pin_memory()`), or keep `{table}` on the GPU"
     if batch_read is not None and batch_read.arrays:
         return " and pin the tensor first (`.pin_memory()`)"
     loaders = batch_read.loaders if batch_read is not None else ()

@@ -153,7 +153,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             module.syntax.span(loader.node),
             (f"DataLoader '{name}'" if name else "DataLoader")
             + " loads in the training process"
-            + worker_advice.said(default, known=bool(known)),
+            + worker_advice.said(project, default, known=bool(known)),
             help=worker_advice.advice(project, loader),
             severity=Severity.INFO if default else None,
             payload=SingleProcess(loader, argument.refs[0] if argument.refs else None),

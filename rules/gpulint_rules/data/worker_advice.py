@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
+from gpulint import regex
 from gpulint.finding import Place
 from gpulint.impact_causes import SET_TOO
 from gpulint.placement.batch_flow import BatchFlow, BatchRead
@@ -59,6 +61,13 @@ _OWN_CACHES = " (each worker fills a cache of its own, which lasts with `persist
 _LASTING = ", and `persistent_workers=True` to keep them for all epochs"
 _GIVEN = {"launcher": ("passes", "are passed here"), "config": ("sets", "are set here")}
 """What sets a number in place of a program's default -> what is said of it, and of its place."""
+_KEY = regex.compile(r"([\w-]+)[\"']?\s*[:=]\s*$")
+_PLAIN_KEY = regex.compile(
+    r"(train_?|data_?|loader_?|dataloader_?)?(num|n|nb|number_of)?[_-]?(data|loader|dataloader)?[_-]?(workers?|threads?|processes|proc|cpus?)"
+    r"([_-]per[_-]\w+)?",
+    re.IGNORECASE,
+)
+"""Names of the one number of workers that a program has."""
 _CALLS = 3
 """Calls through which the loops are looked for that make a new loader in each round."""
 _MANY = 16
@@ -163,12 +172,23 @@ def _in_workers(project: Project, loader: Loader) -> str:
     return _STARTS if shares_engine(project, loader) else ""
 
 
-def said(default: list[Value], *, known: bool) -> str:
+def said(project: Project, default: list[Value], *, known: bool) -> str:
     """Return how the number of workers comes to be 0, as the end of a message."""
     if given := [value for value in _ordered(default) if value.source in _GIVEN]:
-        verb = _GIVEN[given[0].source][0]
-        return f" ('{given[0].place.path.name}' {verb} 0 workers)"
+        verb, place = _GIVEN[given[0].source][0], given[0].place
+        if given[0].source == "config" and (key := _other_key(project, place)):
+            return f" ('{place.path.name}' sets {key} to 0)"
+        return f" ('{place.path.name}' {verb} 0 workers)"
     return " by default" if default else " (num_workers is 0)" if known else ""
+
+
+def _other_key(project: Project, place: Place) -> str:
+    """Return the key that a file of settings sets to 0 where the file may have another number of workers as well
+    (``legacy_num_workers: 0`` below ``num_workers: 2``); empty for a plain name."""
+    document = project.document(place.path)
+    line = document.source.line(place.span.line)[: place.span.column - 1] if document is not None else ""
+    found = _KEY.search(line)
+    return "" if found is None or _PLAIN_KEY.fullmatch(found[1]) else found[1]
 
 
 def _passing(project: Project, loader: Loader) -> tuple[Place, ...]:

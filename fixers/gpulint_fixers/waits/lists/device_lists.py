@@ -18,9 +18,11 @@ from gpulint_fixers.waits.lists.concatenated import concatenated
 from gpulint_fixers.waits.lists.kept_sizes import is_large
 from gpulint_fixers.waits.lists.list_reads import numbers_below, partial_reads, sets_in_loop
 from gpulint_fixers.waits.lists.whole_reads import WholeRead, flat_read, operand
+from gpulint_fixers.waits.sums.added_kinds import is_whole
 from gpulint_fixers.waits.sums.device_sums import exactness
 from gpulint_fixers.waits.unread_values import unread
 
+_KEEP = "keep the values on the GPU and read them when they are used"
 KEPT_BATCHES = "keep the batches on the GPU and copy them once after the loop; it needs memory for all of them"
 
 
@@ -69,10 +71,9 @@ def kept(
     if not all(appends_number(module, one) for one in changes - {statement}):
         return Declined("other statements change the list as well")
     is_known = integers is not None or counted or is_float(module, tensor)
-    number = "value.item()" if not is_known else "int(value)" if counted and plain else "float(value)"
-    each, own = f"[{number} for value in {{}}]", {statement, *changes}
-    made = defer(project, variable, each, own=own)
-    if isinstance(made, Declined):
+    mixed = any(not is_known or counted is not _gets_integer(module, one) for one in changes - {statement})
+    each, own = _numbers(is_known or mixed, counted and plain and not mixed), {statement, *changes}
+    if isinstance(made := defer(project, variable, each, own=own), Declined):
         return made
     inside = [node for node in nodes if variable.is_inside(node) and variable.statement(node) not in own]
     if (made.logs is not None or not is_known) and partial_reads(module, inside, each) is None:
@@ -82,13 +83,19 @@ def kept(
     if isinstance(later := _for_console(variable, nodes, statement, each), Declined):
         return later
     suffix = ".detach()" if isinstance(value, ast.BinOp) else kept_value(tensor)
-    edits: tuple[Edit, ...] = (reads[0].replaced(module, suffix), *made.edits, *later)
+    edits = (reads[0].replaced(module, suffix), *made.edits, *later)
     reasons = [] if plain else ["they are computed in the precision of the GPU", *exact.reasons]
     reasons += [f"they are logged every {made.logs.every} steps"] if made.logs is not None else []
-    description = "; ".join(["keep the values on the GPU and read them when they are used", *reasons])
+    description = "; ".join([_KEEP, *(["all of them become floats"] if mixed else []), *reasons])
     certain = is_torch_tensor(project, module, tensor) and is_about_loss(module.syntax.text(tensor))
-    is_safe = certain and plain and made.logs is None and not later
+    is_safe = certain and plain and made.logs is None and not later and not mixed
     return Fix(description, Safety.SAFE if is_safe else Safety.UNSAFE, edits)
+
+
+def _numbers(is_known: bool, integers: bool) -> str:
+    """Return the list of the numbers of tensors, whose kind may be known."""
+    number = "int(value)" if integers else "float(value)" if is_known else "value.item()"
+    return f"[{number} for value in {{}}]"
 
 
 def _for_console(
@@ -141,6 +148,13 @@ def _changes(statement: ast.stmt, name: str) -> bool:
     match statement:
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr=attr, value=ast.Name(id=own)))):
             return own == name and attr in ("append", "extend", "insert")
+    return False
+
+
+def _gets_integer(module: ModuleIndex, statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Expr(value=ast.Call(args=[value])):
+            return is_whole(module, value)
     return False
 
 

@@ -28,6 +28,7 @@ from gpulint_fixers.waits.device_reads import (
 )
 from gpulint_fixers.waits.double_precision import has_doubles, in_single
 from gpulint_fixers.waits.element_types import is_about_loss, is_float, is_integer
+from gpulint_fixers.waits.sums.added_kinds import gets_tensors, is_float_in_each_round, only_integers
 from gpulint_fixers.waits.sums.float_uses import is_used_as_float
 from gpulint_fixers.waits.sums.formulas import is_formula
 from gpulint_fixers.waits.sums.host_rounds import added_plainly
@@ -159,12 +160,16 @@ def added_up(
         return Declined(f"the tensors that `{variable.name}` adds up may be on different GPUs")
     whole = integers and _is_sum(value, reads)
     counts = whole and all(isinstance(value, ast.Constant) and isinstance(value.value, int) for value in initial)
+    counts = counts and only_integers(variable, value)
     doubles = has_doubles(project, module)
     reasons = [*exact.reasons]
     if not counts and not doubles:
         reasons.append(f"the sum is {in_single(project, module)}")
     known = counts or any(isinstance(value.value, float) for value in initial if isinstance(value, ast.Constant))
-    if not (known or all(is_float(module, read.tensor) for read in reads) or is_used_as_float(variable)):
+    floats = all(is_float(module, read.tensor) for read in reads) and is_float_in_each_round(variable, value)
+    if gets_tensors(project, variable, value):
+        reasons.append(f"`{variable.name}`, to which tensors are added as well, is turned into a float")
+    elif not (known or floats or is_used_as_float(variable)):
         reasons.append(f"`{variable.name}` is turned back into a float")
     kept = replace(variable, integers=counts)
     made = defer(project, kept, "int({})" if counts else "float({})", own={*additions(variable)})

@@ -21,6 +21,7 @@ from gpulint_fixers.edits.versions import predates_device_argument
 from gpulint_fixers.waits.device_reads import reads_of, uses_other_library
 from gpulint_fixers.waits.double_precision import has_doubles
 from gpulint_fixers.waits.element_types import is_integer
+from gpulint_fixers.waits.sums.added_kinds import is_whole
 from gpulint_fixers.waits.sums.device_sums import exactness, is_number
 from gpulint_fixers.waits.sums.host_rounds import apart
 from gpulint_fixers.waits.sums.tensor_sums import stored_in_tensor
@@ -80,6 +81,7 @@ def kept_in_object(project: Project, found: HostWait) -> Fix | Declined:
     if _is_seen_elsewhere(project, kept):
         return Declined(f"other code uses `.{kept.name}` as well")
     counts = all(is_integer(found.module, read.tensor) for read in reads) and statement.value is reads[0].whole
+    counts = counts and _stays_whole(kept, statement)
     edits = list[Edit]()
     for use in kept.uses():
         made = used(project, kept, use, counts=counts)
@@ -111,6 +113,17 @@ def _sum_of(module: ModuleIndex, statement: ast.AugAssign) -> Sum | None:
     kept = Sum(module, owner, name, has_entries)
     starts = [value for use in kept.uses() if (value := _start(kept, use)) is not None]
     return kept if starts and all(_is_start(value, has_entries) for value in starts) else None
+
+
+def _stays_whole(kept: Sum, statement: ast.AugAssign) -> bool:
+    """Return whether all that the class adds to a sum of integers leaves it one."""
+    parents = kept.module.syntax.parents
+    around = (parents.get(node) for use in kept.uses() if (node := kept.number(use)) is not None)
+    return all(
+        isinstance(up.op, ast.Add | ast.Sub) and is_whole(kept.module, up.value)
+        for up in around
+        if isinstance(up, ast.AugAssign) and up is not statement
+    )
 
 
 def _start(kept: Sum, use: ast.Attribute) -> ast.expr | None:
