@@ -164,9 +164,8 @@ def _group_of(
     once = shallow and all(times_called(context) <= 1 for _, context in found)
     numbers = once and all(is_of_number(module, sync) for sync in run)
     copy = waiting_copy(project, module, found) if shown or numbers else None
-    brief = sum(follows(module, a.node, b.node) and is_of_number(module, b) for a, b in pairwise(run))
-    if numbers and not shown and comes_from_workers(project, module, found):
-        saved -= brief * (AGAIN - BRIEF)
+    brief = _brief(module, run)
+    saved -= brief * (AGAIN - BRIEF) if numbers and not shown and comes_from_workers(project, module, found) else 0
     first = _first(project, module, staying, either, loop)
     kept = BESIDE if beside and unconditional(project, module, others, loop) else None
     return Group(
@@ -183,6 +182,11 @@ def _group_of(
         any(inner_loops(module, sync.node, loop, single) for sync in needed),
         following=brief,
     )
+
+
+def _brief(module: ModuleIndex, run: Sequence[SyncPoint]) -> int:
+    """Return how many numbers are read right after another wait."""
+    return sum(follows(module, a.node, b.node) and is_of_number(module, b) for a, b in pairwise(run))
 
 
 def _in_calls(
