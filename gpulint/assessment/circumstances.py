@@ -159,6 +159,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("for a machine without GPU", TO_LOW, place_facts.is_without_gpu),
     Circumstance("on the CPU by default", TO_LOW, place_facts.is_on_cpu_by_default, not_kinds=_START),
     Circumstance("kept on the CPU", TO_LOW, job_facts.keep_on_cpu, not_kinds=_START),
+    Circumstance("its model stays on the CPU", TO_LOW, failing_places.leaves_model, not_kinds=_START),
     Circumstance("nothing of the program names a device", TO_LOW, place_facts.names_no_device),
     Circumstance("off by default", TO_LOW, place_facts.is_off),
     Circumstance("a training that its jobs leave out", TO_LOW, left_out.is_left_out, not_kinds=_START),

@@ -6,10 +6,13 @@ import ast
 import re
 import warnings
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.documents.python import walk
+from gpulint.placement.unmoved_models import leaves_model_on_host, leaves_models_of
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
 from gpulint.semantic.failing_calls import is_only_called
 from gpulint.semantic.failing_results import failures, takes_steps
@@ -24,12 +27,16 @@ if TYPE_CHECKING:
 
 MAX_CALLS = 3
 """How many calls lead from a program to a place."""
+MAX_USERS = 10
+"""Most programs of a module that are looked at."""
 _WORKS = regex.compile(
     r"(^|_)(main|train\w*|fit\w*|run\w*|test\w*|eval\w*|valid\w*|epochs?|steps?|learn\w*|launch\w*|spawn|start|optimi[sz]e"
     r"|infer\w*|predict\w*|generate|extract\w*|loop|process\w*|solve|forward|finetune|pretrain\w*|distill|warmup)(_|$)",
     re.IGNORECASE,
 )
 """Names of calls that may do all of a program's work."""
+_DOES_MORE = frozenset({"backward", "ArgumentParser", "parse_args", "DataLoader", "fit", "main"})
+"""Calls of a program, unlike those of a module that tries what it defines when it is started."""
 _NOT_COMPILED = ("keyword argument repeated", "outside function", "outside loop", "not properly in loop")
 
 
@@ -39,7 +46,7 @@ def fails_there(subject: Subject) -> bool:
     module, node = subject.module, subject.node
     if module is None or node is None or subject.is_notebook:
         return False
-    if _is_not_reached(subject.project, module, node, MAX_CALLS):
+    if _is_not_reached(subject.project, module, node, MAX_CALLS) or _only_failing_import(subject.project, module, node):
         return True
     loader = subject.cost.loader if subject.cost is not None else None
     if loader is not None and failing_sample(subject.project, loader) is not None:
@@ -58,6 +65,18 @@ def fails_there(subject: Subject) -> bool:
     )
 
 
+def leaves_model(subject: Subject) -> bool:
+    """Return whether each loop around a place, or that draws from its loader, moves batches to what may be a GPU and
+    leaves the model that gets them on the CPU, so that it only runs where there is no GPU."""
+    if subject.is_notebook:
+        return False
+    loader = subject.cost.loader if subject.cost is not None else None
+    loops = [(one.loop.module, one.loop.node) for one in subject.contexts]
+    if not loops:
+        return loader is not None and leaves_models_of(subject.project, loader)
+    return all(isinstance(node, LOOPS) and leaves_model_on_host(subject.project, where, node) for where, node in loops)
+
+
 def _only_runs_in(project: Project, place: NodeRef, loops: set[ast.AST], calls: int) -> bool:
     """Return whether all calls that lead to a place are in one of these loops: another program may call the function
     around it outside of any."""
@@ -72,6 +91,35 @@ def _only_runs_in(project: Project, place: NodeRef, loops: set[ast.AST], calls: 
         _is_not_reached(project, site.module, site.node, calls - 1) or _only_runs_in(project, site, loops, calls - 1)
         for site in sites
     )
+
+
+def _only_failing_import(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
+    """Return whether a place runs where a module is imported, and all programs that do raise an error before they
+    train."""
+    started = "__main__" in module.syntax.source.text and not _DOES_MORE.isdisjoint(module.calls_by_name)
+    if module.function(node) is not None or started:
+        return False
+    return _is_for_failing_programs(project, module)
+
+
+@query
+def _is_for_failing_programs(project: Project, module: ModuleIndex) -> bool:
+    programs = project.fact(GpuPrograms)
+    users = [project.module_at(path) for path in islice(programs.users(module.path), MAX_USERS + 1)]
+    ends = [user for user in users if user is not None and not any(True for _ in programs.users(user.path))]
+    return (
+        bool(ends)
+        and len(users) <= MAX_USERS
+        and None not in users
+        and all(_never_trains(project, end) for end in ends)
+    )
+
+
+def _never_trains(project: Project, module: ModuleIndex) -> bool:
+    """Return whether a program and what it imports take gradients, and none of these places is reached."""
+    parts = (module, *map(project.module_at, project.imported(module.path)))
+    taken = [(part, call) for part in parts if part is not None for call in part.calls_by_name.get("backward", ())]
+    return bool(taken) and all(_is_not_reached(project, part, call, MAX_CALLS) for part, call in taken)
 
 
 @query

@@ -19,7 +19,9 @@ from gpulint.placement.batch_flow import BatchFlow, BatchRead
 from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.query import query
+from gpulint.semantic.path_conditions import is_unreachable
 from gpulint.semantic.points_to import Resolver
+from gpulint.semantic.reaching_definitions import are_exclusive
 from gpulint.training import bounded_loops
 from gpulint.training.collecting_loops import only_collects
 from gpulint.training.loader_calls import loader_argument
@@ -193,7 +195,9 @@ def _leads(project: Project, other: Loader, loader: Loader, held_out: bool) -> b
         return False
     if any(_given(other, name) != _given(loader, name) for name in ("num_workers", "pin_memory")):
         return False
-    if not project.fact(BatchFlow).of_loader(other.module, other.node):
+    if other.variable == loader.variable and are_exclusive(loader.module, other.node, loader.node):
+        return False  # of such branches, the first one leads
+    if not project.fact(BatchFlow).of_loader(other.module, other.node) or is_unreachable(other.module, other.node):
         return False
     trains = not draws_held_out(project, other)
     if held_out is trains:

@@ -16,7 +16,7 @@ from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import cyclic, query
 from gpulint.semantic.failing_names import lacks, module_named
 from gpulint.semantic.points_to import Resolver
-from gpulint.workspace.module_index import ModuleIndex
+from gpulint.workspace.module_index import ModuleIndex, source_text
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
@@ -70,10 +70,22 @@ def _holds_for_programs(subject: Subject, test: Callable[[Project, ModuleIndex],
     if test(subject.project, module):
         return True
     function = module.function(node)
-    if function is None or function.name in module.calls_by_name:
+    if function is None:
         return False
-    callers = {site.module for site in subject.project.fact(Resolver).call_sites(module, function)}
+    own = module.calls_by_name.get(function.name, ())
+    if not all(_is_of_self_test(module, call) for call in own):
+        return False
+    sites = subject.project.fact(Resolver).call_sites(module, function)
+    callers = {site.module for site in sites if site.node not in own}
     return bool(callers) and all(test(subject.project, caller) for caller in callers)
+
+
+def _is_of_self_test(module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a call only runs when a module is started that takes no gradients, to try what it defines."""
+    return "backward" not in module.calls_by_name and any(
+        isinstance(up, ast.If) and up in module.syntax.tree.body and "__main__" in source_text(module, up.test)
+        for up in module.syntax.ancestors(call)
+    )
 
 
 @cyclic(False)

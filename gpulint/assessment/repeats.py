@@ -9,7 +9,7 @@ from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import walk
 from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.query import query
-from gpulint.semantic.path_conditions import conditions
+from gpulint.semantic.path_conditions import conditions, is_unreachable
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import are_exclusive
 from gpulint.training.loader_flow import LoaderFlow
@@ -53,6 +53,7 @@ def repeats_branch(subject: Subject) -> bool:
         and other.node.lineno < loader.node.lineno
         and (are_exclusive(loader.module, other.node, loader.node) or _only_if_unset(loader))
         and _workers(other.node) == _workers(loader.node)
+        and not is_unreachable(loader.module, other.node)
         for other in subject.project.fact(LoaderFlow).in_module(loader.module)
         if loader.module.scope(other.node) is loader.module.scope(loader.node)
     )

@@ -187,14 +187,14 @@ def _stays(project: Project, module: ModuleIndex, model: ast.Name) -> bool:
         origins = project.fact(Resolver).points_to(module, model)
         return bool(origins) and all(
             isinstance(ref.node, ast.Call)
-            and _makes_module(project, ref.module, ref.node)
+            and makes_module(project, ref.module, ref.node)
             and not any(map(_moves_in_place, (module, ref.module)))
             for ref in origins
         )
     made = [binding.value for binding in bindings if binding.kind is BindingKind.ASSIGN and not binding.path]
     if not made or len(made) < len(bindings):
         return False
-    if not all(isinstance(value, ast.Call) and _makes_module(project, module, value) for value in made):
+    if not all(isinstance(value, ast.Call) and makes_module(project, module, value) for value in made):
         return False
     moved = (call for name in _MOVES for call in module.calls_by_name.get(name, []))
     return not any(
@@ -233,7 +233,7 @@ def _takes_as_it_is(project: Project, module: ModuleIndex, model: ast.Name) -> b
         return False
     return bool(origins) and all(
         isinstance(made, ast.Call)
-        and (_is_of_library(project, where, made) or _is_without_devices(project, where, made))
+        and (is_made_by_library(project, where, made) or _is_without_devices(project, where, made))
         for where, made in origins
     )
 
@@ -245,14 +245,15 @@ def _unmoved(node: ast.AST) -> ast.AST:
     return node
 
 
-def _is_of_library(project: Project, module: ModuleIndex, made: ast.Call) -> bool:
+def is_made_by_library(project: Project, module: ModuleIndex, made: ast.Call) -> bool:
+    """Return whether torchvision makes a model, on the CPU."""
     names = project.fact(Resolver).call_names(module, made)
     return bool(names) and all(name.startswith("torchvision.models.") for name in names)
 
 
 def _is_without_devices(project: Project, module: ModuleIndex, made: ast.Call) -> bool:
     """Return whether no class beside that of a model, or in what its module imports, may move what the model gets."""
-    if not _makes_module(project, module, made):
+    if not makes_module(project, module, made):
         return False
     homes = [ref.module.path for ref in project.fact(Resolver).points_to(module, made.func)]
     paths = dict.fromkeys(path for home in homes for path in (home, *project.imported(home)))
@@ -271,8 +272,9 @@ def _moves_in_place(module: ModuleIndex) -> bool:
     return any(isinstance(module.syntax.parents.get(call), ast.Expr) for call in moved)
 
 
-def _makes_module(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
-    """``Net()`` of a class that speaks of no device, or ``nn.Sequential(...)``."""
+def makes_module(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a call makes a model on the CPU: ``Net()`` of a class that speaks of no device, or
+    ``nn.Sequential(...)``."""
     if any(keyword.arg in ("device", None) for keyword in call.keywords):
         return False
     if project.fact(Resolver).call_names(module, call) & {"torch.nn.Sequential", "torch.nn.Linear"}:

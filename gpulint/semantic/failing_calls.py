@@ -12,7 +12,7 @@ from gpulint.query import query
 from gpulint.semantic.argument_binding import CallbackCall, argument_of, parameters
 from gpulint.semantic.call_graph import all_call_sites
 from gpulint.semantic.points_to import Resolver
-from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, NodeRef, dotted, last_name
+from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, NodeRef, dotted, last_name
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
@@ -74,7 +74,20 @@ def is_only_called(project: Project, module: ModuleIndex, function: FunctionNode
     called = {call.func for _, call in all_call_sites(project, project.fact(Resolver), module, function)}
     users = [project.module_at(path) for path in project.word_index.mentioning(word)]
     return not project.is_in_other_files(word) and all(
-        user is not None and _only_calls(user, function.name, called) for user in users
+        user is not None
+        and ((user is not module and _has_its_own(user, function.name)) or _only_calls(user, function.name, called))
+        for user in users
+    )
+
+
+def _has_its_own(module: ModuleIndex, name: str) -> bool:
+    """Return whether a module names only a function of its own by a name."""
+    bindings = module.top.bindings.get(name, ())
+    return (
+        bool(bindings)
+        and all(binding.kind is BindingKind.FUNCTION for binding in bindings)
+        and not any(part.attr == name for part in module.syntax.of(ast.Attribute))
+        and not any(alias.name == name for part in module.syntax.of(ast.ImportFrom) for alias in part.names)
     )
 
 

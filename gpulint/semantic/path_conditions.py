@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from gpulint.documents.exits import ends_program
 from gpulint.documents.python import walk
 from gpulint.query import query
+from gpulint.semantic.repeated_tests import repeats_test
 from gpulint.semantic.straight_lines import constant_at
 from gpulint.workspace.module_index import FUNCTIONS, BindingKind, ModuleIndex, last_name, source_text
 
@@ -223,10 +224,11 @@ def is_failing(module: ModuleIndex, node: ast.AST) -> bool:
 
 def is_unreachable(module: ModuleIndex, node: ast.AST) -> bool:
     """Return whether a statement in front of ``node`` in a block around it always leaves that block (``raise``), or a
-    test around it is a constant that says no (``if False:``), or a variable of the function that is one there."""
+    test around it is a constant that says no (``if False:``), or a variable of the function that is one there, or says
+    what one above it in its chain said."""
     if module.unreached and any(up in module.unreached for up in (node, *module.syntax.ancestors(node))):
         return True
-    if any(_is_never_entered(module, loop) for loop in _loops_around(module, node)):
+    if repeats_test(module, node) or any(_is_never_entered(module, loop) for loop in _loops_around(module, node)):
         return True
     parts = (part for test, holds in conditions(module, node) for part in parts_of(test, holds))
     return any(_decided(module, part) is (not holds) for part, holds in parts)

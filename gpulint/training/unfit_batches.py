@@ -1,4 +1,5 @@
-"""Loops that unpack a batch to another number of values than their data set's samples have, which raises an error."""
+"""Loops that unpack a batch to another number of values than their data set's samples have, and samples with a part
+that cannot be collated: both raise an error."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
-from gpulint.query import cyclic
+from gpulint.query import cyclic, query
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.loader_flow import LoaderFlow
@@ -59,11 +60,45 @@ def _unpacked(loop: ast.For, target: ast.expr) -> int:
     return 0
 
 
-def _differs(project: Project, loader: Loader, wanted: int) -> bool:
+@query
+def collated_none(project: Project, loader: Loader) -> tuple[ModuleIndex, ast.expr] | None:
+    """Return a ``None`` in each sample of a loader, for which the default function that puts batches together raises an
+    error (``return image, None`` of ``__getitem__``)."""
+    argument = loader_argument(project, loader, "dataset")
+    sizes = [keyword.value for keyword in loader.node.keywords if keyword.arg == "batch_size"]
+    if not _collates_parts(loader) or argument.unknown or any(map(_is_none, sizes)):
+        return None
+    found = [_nones(project, ref) for ref in argument.refs]
+    return found[0][0] if found and all(found) else None
+
+
+def _nones(project: Project, ref: NodeRef) -> list[tuple[ModuleIndex, ast.expr]]:
+    """Return a ``None`` of each sample that a data set of the tree may return; nothing if one has none."""
+    getters = _getters(project, ref)
+    values = [(one.module, value) for one in getters or () for value in _returns(one.module, one.node)]
+    parts = [
+        (where, next(filter(_is_none, value.elts if isinstance(value, ast.Tuple | ast.List) else [value]), None))
+        for where, value in values
+        if value is not None
+    ]
+    found = [(where, part) for where, part in parts if part is not None]
+    return found if len(found) == len(values) else []
+
+
+def _is_none(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value is None
+
+
+def _collates_parts(loader: Loader) -> bool:
+    """Return whether a loader puts its batches together as the default function does."""
     call = loader.node
     if loader.name != "torch.utils.data.DataLoader" or not isinstance(call, ast.Call) or len(call.args) > 3:
         return False
-    if any(keyword.arg not in _KNOWN for keyword in call.keywords):
+    return all(keyword.arg in _KNOWN for keyword in call.keywords)
+
+
+def _differs(project: Project, loader: Loader, wanted: int) -> bool:
+    if not _collates_parts(loader):
         return False
     argument = loader_argument(project, loader, "dataset")
     lengths = [_lengths(project, ref) for ref in argument.refs]
@@ -72,17 +107,8 @@ def _differs(project: Project, loader: Loader, wanted: int) -> bool:
 
 def _lengths(project: Project, ref: NodeRef) -> set[int]:
     """Return the lengths of the tuples that a data set of the tree returns; none if it may return something else."""
-    resolver, found = project.fact(Resolver), set[int]()
-    made = list(resolver.points_to(ref.module, ref.node)) if isinstance(ref.node, ast.expr) else []
-    for one in made:
-        owners = resolver.classes_of(one.module, one.node) if isinstance(one.node, ast.Call) else []
-        if len(owners) != 1:
-            return set()
-        getter = resolver.method(*owners[0], "__getitem__")
-        if getter is None or not isinstance(getter.node, ast.FunctionDef) or getter.node.decorator_list:
-            return set()
-        if resolver.method(*owners[0], "__getitems__") is not None:
-            return set()
+    found = set[int]()
+    for getter in _getters(project, ref) or ():
         returned = [*_returns(getter.module, getter.node)]
         if not returned or not all(isinstance(value, ast.Tuple) and _length(value) for value in returned):
             return set()
@@ -90,5 +116,22 @@ def _lengths(project: Project, ref: NodeRef) -> set[int]:
     return found
 
 
-def _returns(module: ModuleIndex, function: ast.FunctionDef) -> Iterator[ast.expr | None]:
+def _getters(project: Project, ref: NodeRef) -> list[NodeRef] | None:
+    """Return the methods that make the samples of a data set of the tree; None if something else may make some."""
+    resolver, found = project.fact(Resolver), list[NodeRef]()
+    made = list(resolver.points_to(ref.module, ref.node)) if isinstance(ref.node, ast.expr) else []
+    for one in made:
+        owners = resolver.classes_of(one.module, one.node) if isinstance(one.node, ast.Call) else []
+        if len(owners) != 1:
+            return None
+        getter = resolver.method(*owners[0], "__getitem__")
+        if getter is None or not isinstance(getter.node, ast.FunctionDef) or getter.node.decorator_list:
+            return None
+        if resolver.method(*owners[0], "__getitems__") is not None:
+            return None
+        found.append(NodeRef(getter.module, getter.node))
+    return found
+
+
+def _returns(module: ModuleIndex, function: ast.AST) -> Iterator[ast.expr | None]:
     return (part.value for part in walk(function) if isinstance(part, ast.Return) and module.function(part) is function)

@@ -1,5 +1,5 @@
 """Data sets whose samples always raise an error, as what makes them uses a name that nothing defines, or calls with
-arguments that do not fit: the first batch ends the program."""
+arguments that do not fit, or has a part that cannot be collated: the first batch ends the program."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from gpulint.semantic.failing_results import failures
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loop_iterables import unwrap_iterable
+from gpulint.training.unfit_batches import collated_none
 from gpulint.workload.changed_parts import makers_of
 from gpulint.workload.dataset_work import parts_of
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef
@@ -37,7 +38,7 @@ def failing_sample(project: Project, loader: Loader) -> tuple[ModuleIndex, ast.e
             continue
         for failed in failures(project, maker.module, maker.node):
             return maker.module, failed
-    return None
+    return collated_none(project, loader)
 
 
 def draws_failing(project: Project, module: ModuleIndex, loop: ast.AST) -> bool:

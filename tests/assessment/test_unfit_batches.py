@@ -52,3 +52,33 @@ def test_a_loop_that_unpacks_other_batches_stops(tmp_path: Path, loop: str, opti
         "train.py": HEAD + DATA + TRAIN.format(loop=loop, options=options),
     }
     assert levels(tmp_path, files, "GPU204") == [level]
+
+
+PART = """\
+class Pairs(Dataset):
+    def __getitem__(self, index):
+        image = Image.open(self.names[index])
+        if self.plain:
+            return image, {first}
+        return image, {second}
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "options", "fails"),
+    [
+        ("None", "None", OPTIONS, True),
+        ("self.labels[index]", "None", OPTIONS, False),
+        ("self.labels[index]", "self.labels[index]", OPTIONS, False),
+        ("None", "None", f"{OPTIONS}, collate_fn=collate", False),
+        ("None", "None", "batch_size=None, num_workers=4", False),
+    ],
+)
+def test_a_sample_with_none_cannot_be_collated(
+    tmp_path: Path, first: str, second: str, options: str, fails: bool
+) -> None:
+    data = "from PIL import Image\n\n" + PART.format(first=first, second=second)
+    program = HEAD + data + TRAIN.format(loop="images, labels in loader:", options=options)
+    files = {"net.py": "from torch.nn import Linear as Net\n", "train.py": program}
+    assert levels(tmp_path, files, "GPU204") == ["low" if fails else "medium"]
