@@ -6,16 +6,21 @@ import ast
 import math
 import operator
 from collections.abc import Callable
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
+from gpulint.documents.call_syntax import default_of
+from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, ModuleIndex, dotted
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, BindingKind, FunctionNode, ModuleIndex, NodeRef, dotted
 
 if TYPE_CHECKING:
     from gpulint.project import Project
 
 _EQUAL: dict[type[ast.cmpop], Callable[[object, object], bool]] = {ast.Eq: operator.eq, ast.NotEq: operator.ne}
+MAX_SITES = 12
+"""Most calls of a function whose arguments are read."""
 _INFINITE = frozenset({"torch.inf", "math.inf", "np.inf", "numpy.inf", "np.Inf", "float('inf')", "float('Inf')"})
 
 
@@ -32,10 +37,29 @@ def fails_for_calls(project: Project, module: ModuleIndex, test: ast.expr, wante
     if not project.fact(Resolver).first_sites(module, function, 1) or is_handed_on(module, function):
         return False
     holds = _EQUAL[type(compares)]
-    known = project.fact(Constants).of(module, name)
-    return all(value.source == "literal" for value in known.values) and known.every(
-        lambda value: isinstance(value, str | int | float) and holds(value, limit[0]) is not wanted
+    here = _is_replaced_below(module, name, function)
+    asked = passed_to(project, module, function, name.id) if here else [NodeRef(module, name)]
+    found = [project.fact(Constants).of(one.module, one.node) for one in asked]
+    return bool(found) and all(
+        all(value.source == "literal" for value in known.values)
+        and known.every(lambda value: isinstance(value, str | int | float) and holds(value, limit[0]) is not wanted)
+        for known in found
     )
+
+
+def passed_to(project: Project, module: ModuleIndex, function: FunctionNode, name: str) -> list[NodeRef]:
+    """Return what the calls of a function pass for a parameter, its default among them where one leaves it out; nothing
+    if the calls are unknown."""
+    sites = project.fact(Resolver).first_sites(module, function, MAX_SITES + 1)
+    default = default_of(function.args, name)
+    found = list[NodeRef]()
+    for site in sites:
+        assert isinstance(site.node, ast.Call)
+        given = argument_of(function, site.node, name)
+        if given is None and default is None:
+            return []
+        found.append(NodeRef(site.module, given) if given is not None else NodeRef(module, default or site.node))
+    return found if len(sites) <= MAX_SITES and not is_handed_on(module, function) else []
 
 
 def _constant(node: ast.expr) -> tuple[object] | None:
@@ -58,6 +82,17 @@ def _function_of(module: ModuleIndex, name: ast.Name) -> FunctionNode | None:
     kinds = {one.kind for one in bound}
     is_own = isinstance(function, FUNCTIONS) and kinds <= {BindingKind.PARAMETER, BindingKind.ASSIGN}
     return function if is_own and isinstance(function, FUNCTIONS) else None
+
+
+def _is_replaced_below(module: ModuleIndex, name: ast.Name, function: FunctionNode) -> bool:
+    """Return whether a function replaces a parameter only below a use of it, which so has what calls pass: ``if device
+    != "cpu": device = f"cuda:{index}"``."""
+    others = [one.node for one in module.scope(name).lookup(name.id) if one.kind is not BindingKind.PARAMETER]
+    end = (name.lineno, name.col_offset)
+    if not others or any((getattr(one, "lineno", 0), getattr(one, "col_offset", 0)) <= end for one in others):
+        return False
+    inside = takewhile(lambda up: up is not function, module.syntax.ancestors(name))
+    return not any(isinstance(up, (*LOOPS, *FUNCTIONS)) for up in inside)
 
 
 def is_handed_on(module: ModuleIndex, function: FunctionNode) -> bool:
