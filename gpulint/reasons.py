@@ -48,7 +48,8 @@ _ORIGIN = regex.compile(
 )
 """Words of where code comes from, which tell nothing of why it is so."""
 _ALIKE = regex.compile(
-    r"\b(same( \w+)? (as|like)|identical (to|with)|consistent(ly)? (with|to|across|between)|consistency with|in line with"
+    r"\b(same( \w+)? (as|like)|identical (to|with)|consistent(ly)? (with|to|across|between)"
+    r"|consistency with|in line with"
     r"|aligned (with|to)|mirror(s|ing)?|match(es|ing)?|(as|like) (in|for|during|at)|equal to)"
     r"( (in|for|during|at|the|our|its|from|of))* "
     r"(\w*train\w*|\w*eval\w*|val(idation)?|test(ing)?|inference|paper|original|reference|official|upstream|\w+\.(py|sh))\b",
@@ -183,6 +184,7 @@ def is_explained(
     return any(
         says_why(text)
         or refers_elsewhere(text)
-        or (more is not None and more.search(text)) or (trouble and names_trouble(text))
+        or (more is not None and more.search(text))
+        or (trouble and names_trouble(text))
         for text in lines
     )

@@ -54,7 +54,9 @@ MAX_PARAGRAPH = 40
 _PLAIN = regex.compile(r"(?:^|(?<=\s))#\s?(?P<text>.*)$")
 _CODE = regex.compile(r"^[\w.\[\]]+\s*[=(]|^(import|from|print|return|for|if|with)\b[^.]*$")
 """Code that was commented out, which explains nothing."""
-_SETTING = regex.compile(r"\w\s*=\s*([\d\"']|True\b|False\b|None\b)|^\s*\w[\w.]*\((True|False|[\d\"'][^()]{0,40})?\)\s*(#|$)")
+_SETTING = regex.compile(
+    r"\w\s*=\s*([\d\"']|True\b|False\b|None\b)|^\s*\w[\w.]*\((True|False|[\d\"'][^()]{0,40})?\)\s*(#|$)"
+)
 """A line that sets something to what is written there, or only calls a function for it."""
 _NAME = regex.compile(r"\w+")
 MAX_ALIKE = 12
