@@ -68,7 +68,7 @@ def length_of(node: ast.expr) -> ast.expr | None:
 
 
 def of_rows(call: ast.Call) -> ast.expr | None:
-    """Return how many rows of a table a call takes: ``rows.sample(n=500)``, ``rows.sample(500)``, ``rows.head(500)``."""
+    """Return how many rows of a table a call takes: ``rows.sample(n=500)``, ``rows.head(500)``."""
     if not isinstance(call.func, ast.Attribute) or call.func.attr not in ("sample", "head", "tail"):
         return None
     return passed_as(call, "n", 0)
