@@ -438,9 +438,7 @@ def test_rows_that_a_program_takes_of_a_table_are_counted(tmp_path: Path, rows: 
 
 
 @pytest.mark.parametrize(("call", "level"), [("# train()", "low"), ("train()", "high"), ("main = train", "high")])
-def test_a_loader_that_only_an_unused_function_reads_is_read_by_nothing(
-    tmp_path: Path, call: str, level: str
-) -> None:
+def test_a_loader_that_only_an_unused_function_reads_is_read_by_nothing(tmp_path: Path, call: str, level: str) -> None:
     body = "".join(f"    {line}\n" for line in TRAINING.splitlines())
     text = HEAD + IMAGES + f"images, labels = next(iter(loader))\n\ndef train():\n    total = 0\n{body}\n{call}\n"
     (found,) = bases(tmp_path, {"net.py": "", "train.py": text}, "GPU303")

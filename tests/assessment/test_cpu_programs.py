@@ -301,3 +301,20 @@ def test_a_helper_that_is_not_asked_for_a_gpu_returns_the_cpu(
 ) -> None:
     files = {"net.py": "", "data.py": HEAD + LOADER, "place.py": SET_DEVICE.format(before=before)}
     assert shown(tmp_path, {**files, "train.py": HEAD + PLACED.format(start=start)}) == codes
+
+
+@pytest.mark.parametrize(
+    ("test", "start", "codes"),
+    [
+        ('device.lower() != "cpu"', "set_device()", []),
+        ('device in ("cuda", "gpu")', "set_device()", []),
+        ('device.startswith("cuda")', "set_device()", []),
+        ('device.lower() in ["cuda", "gpu"]', 'set_device("CUDA")', ["GPU303"]),
+        ('device not in ("cpu", "mps")', 'set_device("gpu")', ["GPU303"]),
+        ("device in names", "set_device()", ["GPU303"]),
+    ],
+)
+def test_a_helper_may_compare_the_device_in_other_ways(tmp_path: Path, test: str, start: str, codes: list[str]) -> None:
+    helper = SET_DEVICE.format(before="pass").replace('device != "cpu"', test)
+    files = {"net.py": "", "data.py": HEAD + LOADER, "place.py": helper}
+    assert shown(tmp_path, {**files, "train.py": HEAD + PLACED.format(start=f"device = {start}")}) == codes
