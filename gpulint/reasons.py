@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.comments import comments
 from gpulint.libraries import BUILT_IN
-from gpulint.libraries.comments import reason_pattern, setting_pattern, trouble_pattern
+from gpulint.libraries.comments import likeness_pattern, reason_pattern, setting_pattern, trouble_pattern
 
 if TYPE_CHECKING:
     from gpulint.documents.base import Document
@@ -33,6 +33,29 @@ _TROUBLE = regex.compile(
     re.IGNORECASE | re.ASCII,
 )
 """Words of what goes wrong with worker processes."""
+_CITES = regex.compile(
+    r"https?://\S{1,150}/(issues|pulls?|merge_requests|discussions?)/\d+"
+    r"|\b(discuss|discourse|forums?)\.[\w.-]{3,60}/\S*\d"
+    r"|\b(stackoverflow\.com|stackexchange\.com|superuser\.com|serverfault\.com)/(questions|q|a)/\d+"
+    r"|\bbugs\.[\w.-]{3,60}/\S*\d|/jira/browse/\w+-\d+|/show_bug\.cgi"
+    r"|(?<![\w/])[\w.-]{1,40}/[\w.-]{1,60}#\d+\b"
+    r"|\b(issue|bug|pr|pull request|gh|nvbug)[ :#-]{1,3}\d{2,}\b",
+    re.IGNORECASE | re.ASCII,
+)
+"""The address or number of an issue, a pull request or a thread of a forum."""
+_ORIGIN = regex.compile(
+    r"\b(adapted|borrowed|copied|taken|stolen|inspired|modified|source|credits?|based on|tutorial)\b", re.IGNORECASE
+)
+"""Words of where code comes from, which tell nothing of why it is so."""
+_ALIKE = regex.compile(
+    r"\b(same( \w+)? (as|like)|identical (to|with)|consistent(ly)? (with|to|across|between)"
+    r"|consistency with|in line with"
+    r"|aligned (with|to)|mirror(s|ing)?|match(es|ing)?|(as|like) (in|for|during|at)|equal to)"
+    r"( (in|for|during|at|the|our|its|from|of))* "
+    r"(\w*train\w*|\w*eval\w*|val(idation)?|test(ing)?|inference|paper|original|reference|official|upstream|\w+\.(py|sh))\b",
+    re.IGNORECASE | re.ASCII,
+)
+"""A comment that says that a setting is as in another program or in the paper."""
 _STEP = (
     r"(?<![\w.])(?P<old>\d+|true|false)"
     r"(?:\s*(?:[-=~]+>|\u2192|\u21d2|\u27f6|\u279c)\s*|,?\s+(?:(?:changed|reduced|set|lowered|raised)\s+)?"
@@ -79,6 +102,14 @@ def says_why(text: str) -> bool:
 def speaks_foreign_reason(text: str) -> bool:
     """Return whether a comment gives a reason in a language other than English."""
     return bool(BUILT_IN.derived(reason_pattern).search(text) or BUILT_IN.derived(trouble_pattern).search(text))
+
+
+def refers_elsewhere(text: str) -> bool:
+    """Return whether a comment on a setting gives the issue or thread that it goes back to, or says with which other
+    program it agrees, in any language."""
+    if _CITES.search(text):
+        return not _ORIGIN.search(text)
+    return bool(_ALIKE.search(text) or BUILT_IN.derived(likeness_pattern).search(text))
 
 
 def names_trouble(text: str) -> bool:
@@ -147,9 +178,13 @@ def is_explained(
         said = text.partition("#")[2]
         joins = len(said) >= WRAPPED and _GOES_ON.match(sentence) and not _CODE.search(said)
         sentence = f"{said} {sentence}" if joins else said
-        if about is None or about.search(sentence) or speaks_foreign_reason(sentence):
+        cites = number == span.line - 1 and _CITES.search(sentence)
+        if about is None or about.search(sentence) or cites or speaks_foreign_reason(sentence):
             lines.append(sentence)
     return any(
-        says_why(text) or (more is not None and more.search(text)) or (trouble and names_trouble(text))
+        says_why(text)
+        or refers_elsewhere(text)
+        or (more is not None and more.search(text))
+        or (trouble and names_trouble(text))
         for text in lines
     )

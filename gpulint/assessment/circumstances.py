@@ -112,6 +112,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("nothing calls it", TO_LOW, uncalled.is_not_called),
     Circumstance("only a file with a syntax error uses it", TO_LOW, uncalled.only_broken_files_use),
     Circumstance("nothing calls the function with the loop", TO_LOW, place_facts.is_in_uncalled_loop),
+    Circumstance("nothing calls the functions that read it", TO_LOW, uncalled.only_unused_read),
     Circumstance("its calls do not fit its parameters", TO_LOW, place_facts.fails_before),
     Circumstance("the loop or function around raises an error", TO_LOW, failing_places.fails_there),
     Circumstance("all subclasses override it", TO_LOW, place_facts.is_overridden),

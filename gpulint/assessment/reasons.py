@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gpulint import regex
-from gpulint.reasons import speaks_foreign_reason
+from gpulint.reasons import refers_elsewhere, speaks_foreign_reason
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
@@ -54,6 +54,10 @@ MAX_PARAGRAPH = 40
 _PLAIN = regex.compile(r"(?:^|(?<=\s))#\s?(?P<text>.*)$")
 _CODE = regex.compile(r"^[\w.\[\]]+\s*[=(]|^(import|from|print|return|for|if|with)\b[^.]*$")
 """Code that was commented out, which explains nothing."""
+_SETTING = regex.compile(
+    r"\w\s*=\s*([\d\"']|True\b|False\b|None\b)|^\s*\w[\w.]*\((True|False|[\d\"'][^()]{0,40})?\)\s*(#|$)"
+)
+"""A line that sets something to what is written there, or only calls a function for it."""
 _NAME = regex.compile(r"\w+")
 MAX_ALIKE = 12
 """Most lines of one form that a comment above them is read for."""
@@ -93,6 +97,9 @@ def has_reason(subject: Subject) -> bool:
         return True
     if line == subject.finding.span.line and _CURES.search(" ".join(reversed(above))):
         return True
+    nearest = above[0] if above and line == subject.finding.span.line else ""
+    if _SETTING.search(source.line(subject.finding.span.line)) and any(map(refers_elsewhere, (own, nearest))):
+        return True
     head = _head(subject)
     return bool(_says_why(head) and (words | _words(subject.finding.help)) & _words(head))
 
@@ -112,7 +119,7 @@ def _explains_argument(subject: Subject, words: frozenset[str]) -> bool:
         said = [_comment(source.line(span.end_line))]
         if source.line(span.line - 1).lstrip().startswith("#"):
             said.append(_comment(source.line(span.line - 1)))
-        if any(text and not _CODE.match(text) and _says_why(text) for text in said):
+        if any(text and not _CODE.match(text) and (_says_why(text) or refers_elsewhere(text)) for text in said):
             return True
     return False
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint.placement.batch_flow import BatchFlow
 from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.unused_symbols import is_in_broken_files, is_in_unused, is_unused
 from gpulint.source import Span
-from gpulint.workspace.module_index import FUNCTIONS, FunctionNode
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
@@ -36,6 +37,17 @@ def is_not_called(subject: Subject) -> bool:
 def only_broken_files_use(subject: Subject) -> bool:
     """Return whether what names the class or function around a place has a syntax error, and cannot run."""
     return _is_unused(subject) and _is_in_broken_files(subject)
+
+
+def only_unused_read(subject: Subject) -> bool:
+    """Return whether all loops over a loader that the top level of a file makes are in functions that nothing uses:
+    their call is commented out."""
+    loader, project = subject.cost.loader if subject.cost is not None else None, subject.project
+    if loader is None or subject.is_notebook or loader.module.function(loader.node) is not None:
+        return False
+    loops = [read.where for read in project.fact(BatchFlow).of_loader(loader.module, loader.node)]
+    loops = [where for where in loops if isinstance(where.node, LOOPS)]
+    return bool(loops) and all(is_in_unused(project, where.module, where.node) for where in loops)
 
 
 def _is_in_broken_files(subject: Subject) -> bool:

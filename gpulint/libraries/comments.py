@@ -25,6 +25,9 @@ class ReasonWords:
     restates: tuple[str, ...] = ()
     """What a comment says that only tells what a number is, or that it may be changed: "number", "adjust"."""
 
+    alike: tuple[str, ...] = ()
+    """What says that a setting is as elsewhere: "the same as", "consistent with"."""
+
     @property
     def label(self) -> str:
         """What tells the row from others of its kind."""
@@ -49,6 +52,11 @@ def trouble_pattern(models: Models) -> re.Pattern[str]:
 def setting_pattern(models: Models) -> re.Pattern[str]:
     """Return what finds comments that tell what a number is, in all languages."""
     return _any_of(word for row in models.rows("reason-words") for word in row.restates)
+
+
+def likeness_pattern(models: Models) -> re.Pattern[str]:
+    """Return what finds comments that say that a setting is as elsewhere, in all languages."""
+    return _any_of(word for row in models.rows("reason-words") for word in row.alike)
 
 
 def _any_of(words: Iterable[str]) -> re.Pattern[str]:

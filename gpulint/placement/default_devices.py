@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint import regex
-from gpulint.documents.call_syntax import keyword_value
+from gpulint.documents.call_syntax import keyword_value, with_defaults
 from gpulint.launch.job_index import JobIndex
 from gpulint.launch.replaced_defaults import MAX_BYTES, notes
 from gpulint.placement.devices import Device, Devices
@@ -23,9 +23,10 @@ from gpulint.semantic.path_conditions import conditions, parts_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.training import trainer_config
 from gpulint.training.guards import Guards
+from gpulint.training.parameter_tests import passed_to
 from gpulint.values.constants import Constants
 from gpulint.values.tested_settings import is_set_otherwise
-from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -224,13 +225,24 @@ def _of_origin(project: Project, ref: NodeRef) -> Where:
         case ast.Call() if last_name(node.func) == "get_default_device":
             return Where.SILENT
         case ast.Constant(value=value) if isinstance(module.syntax.parents.get(node), ast.arguments):
-            return Where.HANDED if _is_cpu(value) else Where.OTHERWISE
+            left = _is_cpu(value) and _is_left_by_all(project, module, node)
+            return Where.CPU if left else Where.HANDED if _is_cpu(value) else Where.OTHERWISE
         case ast.arg():
             known = project.fact(Constants).of(module, node)
             return Where.HANDED if not known.values else Where.CPU if known.every(_is_cpu) else Where.OTHERWISE
         case ast.Call(args=[given, *_]) if "torch.device" in project.fact(Resolver).call_names(module, node):
             return _of_expression(project, module, given)
     return Where.CPU if project.fact(Constants).of(module, node).every(_is_cpu) else Where.OTHERWISE
+
+
+def _is_left_by_all(project: Project, module: ModuleIndex, default: ast.AST) -> bool:
+    """Return whether all calls of a function leave a parameter to its default, and at least one of them is known."""
+    function = module.syntax.parents.get(module.syntax.parents[default])
+    if not isinstance(function, FUNCTIONS):
+        return False
+    name = next((parameter.arg for parameter, value in with_defaults(function.args) if value is default), "")
+    passed = passed_to(project, module, function, name) if name else []
+    return bool(passed) and all(ref.node is default for ref in passed)
 
 
 def _is_cpu(value: object) -> bool:

@@ -67,6 +67,13 @@ def length_of(node: ast.expr) -> ast.expr | None:
     return None
 
 
+def of_rows(call: ast.Call) -> ast.expr | None:
+    """Return how many rows of a table a call takes: ``rows.sample(n=500)``, ``rows.head(500)``."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr not in ("sample", "head", "tail"):
+        return None
+    return passed_as(call, "n", 0)
+
+
 def _element(lengths: ast.expr, place: int) -> ast.expr | None:
     return lengths.elts[place] if isinstance(lengths, ast.List | ast.Tuple) and place < len(lengths.elts) else None
 

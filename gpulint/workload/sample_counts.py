@@ -16,7 +16,7 @@ from gpulint.values.constants import Constants
 from gpulint.workload.filled_lists import appended, is_empty_list, is_grown, rounds, written_items
 from gpulint.workload.folder_samples import files_below, files_of
 from gpulint.workload.listed_samples import lines_of
-from gpulint.workload.part_counts import length_of, of_index, of_loop, of_part
+from gpulint.workload.part_counts import length_of, of_index, of_loop, of_part, of_rows
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, BindingKind, NodeRef, last_name
 
 if TYPE_CHECKING:
@@ -29,7 +29,10 @@ _SIZED = frozenset("randn rand zeros ones empty full randint normal random stand
 """Functions that make an array of a given shape."""
 _DRAWN = {"sample": "k", "choices": "k", "choice": "size"}
 """Functions that draw some items, with the parameter for how many."""
-_SAME_LENGTH = frozenset({"tolist", "astype", "copy", "numpy"})
+_SAME_LENGTH = frozenset(
+    "tolist astype copy numpy reset_index sort_values sort_index to_numpy to_list dropna drop_duplicates".split()
+)
+"""Methods that leave as many items, or fewer."""
 _COUNTED = frozenset({"range", "arange"})
 _LOADS = frozenset({"torch.load", "numpy.load", "pickle.load", "joblib.load"})
 _MODULES = frozenset({"torch", "np", "numpy", "jnp", "random"})
@@ -169,6 +172,8 @@ def _of_call(project: Project, made: NodeRef, call: ast.Call, depth: int) -> tup
     if name in _DRAWN and isinstance(call.func, ast.Attribute) and last_name(call.func.value) in _MODULES:
         drawn = passed_as(call, _DRAWN[name], 1)
         return _numbers(project, NodeRef(made.module, drawn)) if drawn is not None else ()
+    if (taken := of_rows(call)) is not None:
+        return _numbers(project, NodeRef(made.module, taken))
     if name in _COUNTED and first is not None and (rows := length_of(first)) is not None:
         return _samples(project, NodeRef(made.module, rows), depth - 1)
     if name in _COUNTED and first is not None and len(call.args) == 1:
@@ -306,6 +311,10 @@ def _limit(module: ModuleIndex, owner: ast.ClassDef, held: ast.expr) -> ast.expr
 
 
 def _numbers(project: Project, ref: NodeRef) -> tuple[int, ...]:
-    known = project.fact(Constants).of(ref.module, ref.node)
-    whole = [value for value in known.constants if type(value) is int and value >= 0]  # not all but the last 100
-    return tuple(whole) if known.complete and len(whole) == len(known.constants) else ()
+    match ref.node:
+        case ast.Call(func=ast.Name(id="min"), args=[_, _, *_] as limits):
+            known = [found for one in limits if (found := _numbers(project, NodeRef(ref.module, one)))]
+            return min(known, key=max, default=())
+    constants = project.fact(Constants).of(ref.module, ref.node)
+    whole = [value for value in constants.constants if type(value) is int and value >= 0]  # not all but the last 100
+    return tuple(whole) if constants.complete and len(whole) == len(constants.constants) else ()

@@ -414,6 +414,37 @@ def test_a_data_set_that_a_program_cuts_holds_what_is_left(tmp_path: Path, line:
     assert found.startswith(level), found
 
 
+@pytest.mark.parametrize(
+    ("rows", "level"),
+    [
+        ("table.sample(n=200, random_state=1)", "low"),
+        ("table.sample(200).reset_index(drop=True)", "low"),
+        ("table.head(200).copy()", "low"),
+        ("table.sample(n=min(LIMIT, len(table)))", "low"),
+        ("table.sample(n=200_000)", "high"),
+        ("table.sample(frac=0.5)", "high"),
+        ("table.sample(n=len(table))", "high"),
+        ("table.sample(n=min(len(table), len(other)))", "high"),
+    ],
+)
+def test_rows_that_a_program_takes_of_a_table_are_counted(tmp_path: Path, rows: str, level: str) -> None:
+    data = IMAGES.replace(
+        "    def __getitem__", "    def __len__(self):\n        return len(self.paths)\n\n    def __getitem__"
+    ).replace("Photos(paths)", "Photos(rows)")
+    table = f"import pandas as pd\n\nLIMIT = 200\ntable = pd.read_csv('all.csv')\nrows = {rows}\n"
+    text = HEAD + table + data + TRAINING.replace("range(90)", "range(2)")
+    (found,) = bases(tmp_path, {"net.py": "", "train.py": text}, "GPU303")
+    assert found.startswith(level), found
+
+
+@pytest.mark.parametrize(("call", "level"), [("# train()", "low"), ("train()", "high"), ("main = train", "high")])
+def test_a_loader_that_only_an_unused_function_reads_is_read_by_nothing(tmp_path: Path, call: str, level: str) -> None:
+    body = "".join(f"    {line}\n" for line in TRAINING.splitlines())
+    text = HEAD + IMAGES + f"images, labels = next(iter(loader))\n\ndef train():\n    total = 0\n{body}\n{call}\n"
+    (found,) = bases(tmp_path, {"net.py": "", "train.py": text}, "GPU303")
+    assert found.startswith(level), found
+
+
 @pytest.mark.parametrize(("epochs", "level"), [("3", "low"), ("3000", "medium"), ("count()", "medium")])
 def test_the_loops_that_call_an_epoch_count(tmp_path: Path, epochs: str, level: str) -> None:
     data = (

@@ -254,3 +254,67 @@ def test_the_device_of_the_options_is_their_default(
     files = {"net.py": "", "steps.py": HEAD + LOADER + STEPS, "main.py": MAIN, "README.md": note}
     options = OPTIONS.format(default=default, then=then)
     assert shown(tmp_path, {**files, "options.py": options}) == codes
+
+
+PLACED = """\
+from net import Net
+from data import loader
+from place import set_device
+
+{start}
+model = Net().to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(90):
+    for images, labels in loader:
+        loss = nn.functional.cross_entropy(model(images.to(device)), labels.to(device))
+        loss.backward()
+        optimizer.step()
+"""
+SET_DEVICE = """\
+import torch
+
+
+def set_device(device="cpu", index=0):
+    {before}
+    if device != "cpu":
+        if torch.cuda.device_count() > index:
+            device = f"cuda:{{index}}"
+        else:
+            print("no GPU")
+    return device
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "before", "codes"),
+    [
+        ("device = set_device()", "pass", []),
+        ('device = set_device("cpu")', "pass", []),
+        ("device = torch.device(set_device())", "pass", []),
+        ('device = set_device("cuda")', "pass", ["GPU303"]),
+        ("device = set_device(device=chosen)", "pass", ["GPU303"]),
+        ("device = set_device()", 'device = "cuda"', ["GPU303"]),
+    ],
+)
+def test_a_helper_that_is_not_asked_for_a_gpu_returns_the_cpu(
+    tmp_path: Path, start: str, before: str, codes: list[str]
+) -> None:
+    files = {"net.py": "", "data.py": HEAD + LOADER, "place.py": SET_DEVICE.format(before=before)}
+    assert shown(tmp_path, {**files, "train.py": HEAD + PLACED.format(start=start)}) == codes
+
+
+@pytest.mark.parametrize(
+    ("test", "start", "codes"),
+    [
+        ('device.lower() != "cpu"', "set_device()", []),
+        ('device in ("cuda", "gpu")', "set_device()", []),
+        ('device.startswith("cuda")', "set_device()", []),
+        ('device.lower() in ["cuda", "gpu"]', 'set_device("CUDA")', ["GPU303"]),
+        ('device not in ("cpu", "mps")', 'set_device("gpu")', ["GPU303"]),
+        ("device in names", "set_device()", ["GPU303"]),
+    ],
+)
+def test_a_helper_may_compare_the_device_in_other_ways(tmp_path: Path, test: str, start: str, codes: list[str]) -> None:
+    helper = SET_DEVICE.format(before="pass").replace('device != "cpu"', test)
+    files = {"net.py": "", "data.py": HEAD + LOADER, "place.py": helper}
+    assert shown(tmp_path, {**files, "train.py": HEAD + PLACED.format(start=f"device = {start}")}) == codes

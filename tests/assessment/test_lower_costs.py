@@ -91,11 +91,16 @@ def test_a_reason_beside_the_line_lowers_and_other_comments_do_not(tmp_path: Pat
         ("# Set to solve an issue\nos.environ", "low"),
         ("# Launch one kernel at a time, rather than many\nos.environ", "low"),
         ("# Settings\nos.environ", "high"),
+        ("# https://github.com/pytorch/pytorch/issues/27588\nos.environ", ""),
+        ("# see GH-27588\nos.environ", ""),
+        ("# as in the paper\nos.environ", ""),
+        ("# adapted from https://github.com/pytorch/pytorch/pull/27588\nos.environ", "high"),
+        ("# https://pytorch.org/tutorials/beginner/basics/intro.html\nos.environ", "high"),
     ],
 )
 def test_a_comment_directly_above_tells_what_a_setting_is_for(tmp_path: Path, lines: str, level: str) -> None:
     text = f"import os\n{lines}['CUDA_LAUNCH_BLOCKING'] = '1'\n" + HEAD + IMAGES + TRAINING
-    assert levels(tmp_path, {"net.py": "", "train.py": text}, "GPU414") == [level]
+    assert levels(tmp_path, {"net.py": "", "train.py": text}, "GPU414") == [level] * bool(level)
 
 
 @pytest.mark.parametrize(
@@ -775,6 +780,8 @@ def test_files_that_were_pasted_together_are_no_program(tmp_path: Path) -> None:
         ("    pin_memory=False,  # saves memory of the host, which is short: the cache needs it\n", True),
         ("    # because of memory\n    pin_memory=False,\n", True),
         ("    pin_memory=False,  # 避免额外的内存占用\n", True),
+        ("    pin_memory=False,  # https://github.com/pytorch/pytorch/issues/57273\n", True),
+        ("    pin_memory=False,\n    drop_last=True,  # https://github.com/pytorch/pytorch/issues/57273\n", False),
         ("    pin_memory=False,\n    drop_last=True,  # needed for the batch norm\n", False),
         ("    pin_memory=False,  # default\n", False),
         ("    pin_memory=False,  # pin batches if needed\n", False),

@@ -6,7 +6,7 @@ import ast
 import re
 from dataclasses import replace
 
-from gpulint_rules.model.freed_memory import CALLS, in_each_branch, override_for
+from gpulint_rules.model.freed_memory import CALLS, in_each_branch, library_that_needs, override_for
 
 from gpulint import reasons, regex
 from gpulint.documents.python import walk
@@ -45,6 +45,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the function reports how much memory is in use, which the call changes")
     if _generates_beside(project, module, call):
         return Declined("each step generates text with a model, beside which the call takes no time")
+    looping = project.module_at(finding.related[0].path) or module
+    if library := library_that_needs(project, module, call, looping):
+        return Declined(f"{library} needs the cache emptied at regular intervals")
     if reasons.is_explained(document, finding.span, _PURPOSE, _SPEAKS):
         return Declined("the comment beside it says what it is for; check whether that still holds")
     if (method := override_for(project, module, call)) is not None:

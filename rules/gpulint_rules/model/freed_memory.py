@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import ast
 
+from gpulint.libraries import Models
+from gpulint.libraries.programs import Library
+from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
@@ -56,6 +60,34 @@ def _is_plain(statement: ast.stmt) -> bool:
         case ast.Pass() | ast.Delete() | ast.Return(value=None | ast.Name()) | ast.Expr(value=ast.Constant()):
             return True
     return False
+
+
+def _emptied(models: Models) -> frozenset[str]:
+    rows: tuple[Library, ...] = models.rows("library")
+    return frozenset(name for row in rows for name in row.emptied_cache)
+
+
+def library_that_needs(project: Project, module: ModuleIndex, call: ast.Call, looping: ModuleIndex) -> str:
+    """Return the library that the program of a call, or of the loop around it, uses, and whose documentation says to
+    empty the cache as the call does; "" for none."""
+    if not project.fact(Resolver).call_names(module, call) & _EMPTIES:
+        return ""
+    return _says_to_empty(project, module) or _says_to_empty(project, looping)
+
+
+@query
+def _says_to_empty(project: Project, module: ModuleIndex) -> str:
+    """Return the library whose documentation says to empty the cache, if a module, one of its folder, or a program that
+    it is a part of, uses it."""
+    names = project.models.derived(_emptied)
+    files = {path for name in names for path in project.python_files_with(name.encode())}
+    if not files:
+        return ""
+    near = {module.path, *project.fact(GpuPrograms).users(module.path)}
+    near |= {path for program in tuple(near) for path in project.fact(MultiGpuUse).of(program).paths}
+    with_name = (path for path in sorted(files) if path in near or path.parent == module.path.parent)
+    found = (other for path in with_name if (other := project.module_at(path)) is not None)
+    return min((name for other in found for name in other.packages & names), default="")
 
 
 def in_each_branch(project: Project, module: ModuleIndex, call: ast.Call) -> list[ast.Call]:
