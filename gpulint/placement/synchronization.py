@@ -212,7 +212,7 @@ class SyncPoints:
             reduced = (
                 isinstance(argument, ast.Call) and last_name(argument.func) in _REDUCTIONS and _is_method(argument)
             )
-            if (reduced and not self._tensors.is_host(module, argument)) or self._tensors.is_tensor(module, argument):
+            if (reduced and not self._tensors.is_host(module, argument)) or self._is_tensor(module, argument):
                 return SyncPoint(call, SyncKind.READ, argument)
         if name in _PRINTERS or name in _LOGGERS or (name == "log" and self._is_wandb(module, call)):
             known = self._is_tensor if name in _LOGGERS else self._tensors.is_tensor

@@ -31,6 +31,7 @@ from gpulint.placement.host_results import (
 )
 from gpulint.placement.host_targets import has_host_target
 from gpulint.placement.tensor_results import MAKES, gives_no_tensor
+from gpulint.placement.trial_calls import is_trial, without_trials
 from gpulint.placement.unpacked_values import adds_tensors, computes_on_host, others, unpacks_host, with_sums
 from gpulint.query import cyclic
 from gpulint.semantic.argument_binding import argument_of
@@ -111,12 +112,7 @@ class TensorLocations:
             case ast.Attribute(value=base) | ast.Subscript(value=base):
                 return self.is_host(module, base) or is_kept_on_host(self._project, module, node, self.is_host)
             case ast.BinOp(left=left, right=right):
-                if computes_on_host(module, (left, right), self.is_host):
-                    return True
-                if is_number(left) or is_number(right):
-                    gpu = any(self.is_tensor(module, part) for part in (left, right))
-                    return not gpu and not any(adds_tensors(self._project, module, part) for part in (left, right))
-                return False
+                return computes_on_host(module, (left, right), self.is_host) or self._scales_host(module, (left, right))
             case ast.Compare(left=left, comparators=[right]):
                 return self._compares_on_host(module, (left, right)) or (
                     self.is_host(module, left) and self.is_host(module, right)
@@ -130,6 +126,12 @@ class TensorLocations:
             case ast.Name():
                 return is_given_as_array(module, node) or self._is_host_name(module, node)
         return isinstance(node, ast.Constant)
+
+    def _scales_host(self, module: ModuleIndex, parts: tuple[ast.expr, ast.expr]) -> bool:
+        """Return whether a number goes with what nothing tells to be a tensor on the GPU."""
+        return any(map(is_number, parts)) and not any(
+            self.is_tensor(module, part) or adds_tensors(self._project, module, part, self.is_tensor) for part in parts
+        )
 
     def _is_host_name(self, module: ModuleIndex, node: ast.Name) -> bool:
         """Return whether all that a name is bound to is in host memory."""
@@ -249,7 +251,8 @@ class TensorLocations:
                     continue
                 value, path = element(binding.value, binding.path)
                 if path and not isinstance(value, ast.Call):
-                    evidence = evidence or self._is_placed(module, value)
+                    row = self._callers and isinstance(value, ast.Subscript) and self.is_tensor(module, value)
+                    evidence = evidence or row or self._is_placed(module, value)
                     continue
                 pair = isinstance(value, ast.Call) and last_name(value.func) in _PAIRS
                 named = not path or _TENSOR_NAME.search(name) or pair
@@ -303,9 +306,10 @@ class TensorLocations:
     @cyclic(False)
     def _all_passed(self, _: bool, module: ModuleIndex, name: str, function: FunctionNode) -> bool:
         resolver = self._project.fact(Resolver)
-        if (first := resolver.first_sites(module, function, 1)) and not self._pass_tensors(function, name, first):
+        first = [site for site in resolver.first_sites(module, function, 1) if not is_trial(module, site)]
+        if first and not self._pass_tensors(function, name, first):
             return False  # which takes no search of the whole tree
-        sites = resolver.call_sites(module, function)
+        sites = without_trials(module, resolver.call_sites(module, function))
         if not sites and function.name == "forward":
             sites = forward_calls(self._project, module, function)
         return self._pass_tensors(function, name, sites)

@@ -79,11 +79,17 @@ def others(value: ast.expr, name: str) -> list[ast.expr]:
     return [one for one in rest if not isinstance(one, ast.Constant)]
 
 
-def adds_tensors(project: Project, module: ModuleIndex, node: ast.expr) -> bool:
+def adds_tensors(
+    project: Project, module: ModuleIndex, node: ast.expr, is_tensor: Callable[[ModuleIndex, ast.expr], bool]
+) -> bool:
     """Return whether functions of PyTorch make what is added to a variable (``loss = 0.0``, ``loss += torch.mean(x)``),
-    so that it may be a tensor."""
+    or one of the sums that it is set to has a tensor (``loss = loss + criterion(x, y)``), so that it may be a
+    tensor."""
     bindings = reaching(module, module.scope(node).lookup(node.id), node) if isinstance(node, ast.Name) else ()
-    added = (one.node.value for one in bindings if isinstance(one.node, ast.AugAssign))
+    added = [one.node.value for one in bindings if isinstance(one.node, ast.AugAssign)]
+    sums = [one.value for one in bindings if one.kind is BindingKind.ASSIGN and isinstance(one.value, ast.BinOp)]
+    if any(is_tensor(module, value) for value in (*sums, *added)):
+        return True
     return any(
         name.startswith("torch.")
         for value in added

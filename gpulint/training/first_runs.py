@@ -35,8 +35,23 @@ def runs_once(module: ModuleIndex, node: ast.AST) -> bool:
             return True
         if isinstance(up, ast.If) and inner in up.body and _sets_flag(module, up):
             return True
+        if isinstance(up, ast.IfExp) and inner is up.body and _goes_on(module, up):
+            return True
         inner = up
     return False
+
+
+def _goes_on(module: ModuleIndex, choice: ast.IfExp) -> bool:
+    """``last = x[0].item() if self.last is None else self.last``, where the same function sets ``self.last`` to
+    something else than None."""
+    name, owner = _asked(choice.test) if _is_none(choice.test) else "", module.class_of(choice)
+    if owner is None or not name or dotted(choice.orelse) != f"self.{name}":
+        return False
+    function = module.function(choice)
+    return any(
+        module.function(one.node) is function and not (isinstance(one.value, ast.Constant) and one.value.value is None)
+        for one in module.attributes.get((owner, name), [])
+    )
 
 
 def fills_once(module: ModuleIndex, node: ast.AST) -> bool:

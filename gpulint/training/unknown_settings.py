@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.semantic.path_conditions import conditions, parts_of
+from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import is_of_processes
 from gpulint.training.loop_roles import Role
 from gpulint.values.constants import Constants
 from gpulint.values.counter_names import is_counter
 from gpulint.values.tested_settings import is_set_otherwise
-from gpulint.workspace.module_index import last_name, source_text
+from gpulint.values.tree_settings import everywhere
+from gpulint.workspace.module_index import NodeRef, last_name, source_text
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -81,4 +83,27 @@ def _is_unknown(project: Project, module: ModuleIndex, test: ast.expr) -> bool:
 def _is_known_true(project: Project, module: ModuleIndex, setting: ast.expr) -> bool:
     """Return whether all known values of a setting are on."""
     known = project.fact(Constants).of(module, setting)
-    return bool(known.values) and all(known.constants)
+    return (bool(known.values) and all(known.constants)) or _is_on_by_default(project, module, setting)
+
+
+def _is_on_by_default(project: Project, module: ModuleIndex, setting: ast.expr) -> bool:
+    """Return whether a setting is read with a default that is on (``bool(config.get("enabled", True))``), and files of
+    the tree, in which sections have that key for something else, do not all say otherwise."""
+    reads = [(ref, _read_with_default(ref.node)) for ref in project.fact(Resolver).points_to(module, setting)]
+    for ref, read in reads:
+        if read is None:
+            return False
+        values = everywhere(project, NodeRef(ref.module, read))
+        if values and not any(values):
+            return False
+    return bool(reads)
+
+
+def _read_with_default(node: ast.AST) -> ast.Call | None:
+    """Return ``config.get("enabled", True)`` of a value, if it is that."""
+    match node:
+        case ast.Call(func=ast.Name(id="bool"), args=[inner]):
+            return _read_with_default(inner)
+        case ast.Call(func=ast.Attribute(attr="get"), args=[ast.Constant(value=str()), ast.Constant(value=True)]):
+            return node
+    return None

@@ -187,5 +187,5 @@ def test_reads_right_after_another_one_are_said_to_be_brief(
     reads = READS.replace("    highest", f"{between}    highest")
     (tmp_path / "train.py").write_text(LOOP.replace("CALL", "labels") + reads)
     found = impacts(tmp_path, capsys, "train.py")
-    told = f"every step, 4 waits, {brief} of them brief, right after another one"
+    told = f"every step, at least 4 waits, {brief} of them brief, right after another one"
     assert len(found) == 4 and all(one["basis"].startswith(told) for one in found)

@@ -294,3 +294,80 @@ def test_values_that_each_round_computes_are_read_together_all_the_same(job: Mak
 def test_one_read_of_a_round_stays_beside_another_one_that_no_fix_changes(job: MakeJob) -> None:
     again = "self.put(name, torch.norm(self.model.weight[name]).item())"
     check_declined(job, "GPU305", losses(again), "each round waits in line 27 as well, which no fix changes")
+
+
+ROUNDS = """\
+import torch
+from scores import error
+
+
+def numbers(terms):
+    out = {{}}
+    for name, term in terms.items():
+        out[name] = float(term.detach().cpu().item())
+    return out
+
+
+def train(model, loader, optimizer):
+    sums, errors = {{"total": 0.0}}, 0.0
+    for x, y in loader:
+        x, y = x.cuda(non_blocking=True), y.cuda(non_blocking=True)
+        optimizer.zero_grad()
+        output = model(x)
+        loss = torch.mean((output - y) ** 2)
+        loss.backward()
+        optimizer.step()
+        shown = numbers({{"total": loss}})
+        sums["total"] += shown["total"] * len(x)
+        {more}
+    return sums, errors
+"""
+ERROR = """\
+import torch
+
+
+def error(output, target) -> float:
+    \"""Return a number.\"""
+    return float(torch.mean(torch.abs(output - target)).cpu())
+"""
+
+
+def test_a_handful_of_ready_values_gains_nothing_beside_a_read_of_another_module(job: MakeJob) -> None:
+    made = job({"train.py": ROUNDS.format(more="errors += error(output, y)"), "scores.py": ERROR})
+    reasons = [one.fix.reason for one in made.scan("GPU305") if one.finding.path.name == "train.py"]
+    assert reasons == ["every step waits in line 6 of scores.py as well, which no fix changes"]
+
+
+def test_a_handful_of_ready_values_stays_on_the_gpu_where_nothing_else_waits(job: MakeJob) -> None:
+    made = job({"train.py": ROUNDS.format(more="pass"), "scores.py": ERROR})
+    assert made.repair("GPU305") == 1
+    assert ".cpu()" not in made.text("train.py")
+
+
+SPLIT = """\
+import torch
+
+
+def train(model, loader, trainer, criterion):
+    for images, labels in loader:
+        images, labels = images.cuda(non_blocking=True), labels.cuda(non_blocking=True)
+        trainer.zero_grad()
+        losses = []
+        for part, wanted in zip(images.split(8), labels.split(8)):
+            loss = criterion(model(part), wanted)
+            losses.append(loss.item())
+            loss.backward()
+            {inside}
+        {outside}
+        print(len(losses))
+"""
+
+
+def test_parts_of_a_step_are_known_by_what_is_done_with_an_optimizer_of_any_name(job: MakeJob) -> None:
+    step = {"inside": "pass", "outside": "trainer.step()"}
+    check_declined(job, "GPU305", {"train.py": SPLIT.format(**step)}, "the loop is a part of each step")
+
+
+def test_rounds_that_take_steps_are_no_parts_of_one(job: MakeJob) -> None:
+    step = {"inside": "trainer.step()", "outside": "pass"}
+    assert job({"train.py": SPLIT.format(**step)}).repair("GPU305") == 1

@@ -80,7 +80,7 @@ def _made(finding: Finding, project: Project) -> Fix | Declined:
         summed = repair(project, found)
         if not isinstance(summed, Fix) or other_way(project, found, summed) is not None:
             return read_in_rounds(found.module, inner) if made == READ_ELSEWHERE else made
-        return _in_rounds(project, found, summed, inner)
+        return _stays_after(finding, project, found, summed) or _in_rounds(project, found, summed, inner)
     once = summed_inside(project, found)
     if once is None or rounds_wait(project, found, _waits(project, found.module, found.context.loop.node)):
         return made

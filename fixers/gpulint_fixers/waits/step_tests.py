@@ -115,8 +115,18 @@ def micro_batches(module: ModuleIndex, loop: ast.AST) -> bool:
     if not isinstance(outer, LOOPS):
         return False
     inside = set(walk(loop))
-    steps = [part for part in walk(outer) if isinstance(part, ast.Call) and is_optimizer_step(part)]
+    calls = [part for part in walk(outer) if isinstance(part, ast.Call)]
+    emptied = {ast.unparse(part.func.value) for part in calls if _is_method(part, "zero_grad")}  # type: ignore[attr-defined]
+    steps = [
+        part
+        for part in calls
+        if is_optimizer_step(part) or (_is_method(part, "step") and ast.unparse(part.func.value) in emptied)  # type: ignore[attr-defined]
+    ]
     return bool(steps) and not any(step in inside for step in steps)
+
+
+def _is_method(call: ast.Call, name: str) -> bool:
+    return isinstance(call.func, ast.Attribute) and call.func.attr == name
 
 
 def trains_inside(module: ModuleIndex, statement: ast.AST, loop: ast.AST) -> bool:

@@ -50,7 +50,7 @@ def use_of_read(module: ModuleIndex, node: ast.expr) -> Use:
     around = next((up for up in module.syntax.ancestors(node) if isinstance(up, (*LOOPS, *FUNCTIONS))), None)
     if _is_copied(node) and _weighs_samples(module, node, around):
         return "stored"
-    if _is_copied(node) and not _LOSS.search(module.syntax.text(node)) and _is_argument(module, node):
+    if is_whole_copy(module, node) and _is_argument(module, node):
         return "computes"
     if any(_use(module, part) == "decides" for part in reads_of_entry(module, node) if _is_below(module, part, around)):
         return "decides"

@@ -22,7 +22,8 @@ def needed_basis(group: Group) -> str:
 
 def basis_of(module: ModuleIndex, sync: SyncPoint, group: Group) -> str:
     """Return in words what is known of the waits of a loop; empty if there is nothing to tell."""
-    most = "up to " if group.uncertain else ""
+    least = group.partial or (group.inner > 0 and not group.times)
+    most = "up to " if group.uncertain else "at least " if least else ""
     parts = [f"{most}{group.reads} waits"] if group.reads > 1 else []
     if group.inner:
         which = f", {group.inner} of them" if group.inner < group.reads else ""

@@ -34,6 +34,7 @@ from gpulint_rules.data.sample_loops import single_rounds
 from gpulint_rules.data.shown_values import is_shown, is_shown_itself, same_values
 from gpulint_rules.data.small_reads import is_of_number
 from gpulint_rules.data.timed_barriers import takes_time_beside
+from gpulint_rules.data.unseen_calls import may_wait_elsewhere
 from gpulint_rules.data.wait_bases import basis_of, needed_basis
 from gpulint_rules.data.wait_chains import read_in_calls, wait_in_calls
 from gpulint_rules.data.wait_counts import (
@@ -102,6 +103,8 @@ class Group:
     """A round may pass by some of the places."""
     replaced: frozenset[ast.AST] = frozenset()
     """Those of them in inner loops in whose stead the other branch waits as often."""
+    partial: bool = False
+    """What a round calls may wait at more places."""
     passed: frozenset[ast.AST] = frozenset()
     """Places that rounds may pass by, also where they wait in another branch then."""
 
@@ -181,6 +184,7 @@ def _group_of(
         None if called else first,
         any(inner_loops(module, sync.node, loop, single) for sync in needed),
         following=brief,
+        partial=len(run) > 1 and may_wait_elsewhere(project, found),
     )
 
 
