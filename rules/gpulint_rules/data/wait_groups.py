@@ -164,8 +164,9 @@ def _group_of(
     called, read = _in_calls(project, module, found, at_needed) if looks else (None, None)
     if called is None and (called := wait_in_rounds(project, module, deep, found, at_needed)) is not None:
         saved = min(saved, len(run))  # further rounds cost no more
-    once = shallow and all(times_called(context) <= 1 for _, context in found)
-    numbers = once and all(is_of_number(module, sync) for sync in run)
+    numbers = (
+        shallow and all(times_called(at) <= 1 for _, at in found) and all(is_of_number(module, one) for one in run)
+    )
     copy = waiting_copy(project, module, found) if shown or numbers else None
     brief = _brief(module, run)
     saved -= brief * (AGAIN - BRIEF) if numbers and not shown and comes_from_workers(project, module, found) else 0
