@@ -164,9 +164,7 @@ def _group_of(
     called, read = _in_calls(project, module, found, at_needed) if looks else (None, None)
     if called is None and (called := wait_in_rounds(project, module, deep, found, at_needed)) is not None:
         saved = min(saved, len(run))  # further rounds cost no more
-    numbers = (
-        shallow and all(times_called(at) <= 1 for _, at in found) and all(is_of_number(module, one) for one in run)
-    )
+    numbers = shallow and _reads_numbers(module, found, run)
     copy = waiting_copy(project, module, found) if shown or numbers else None
     brief = _brief(module, run)
     saved -= brief * (AGAIN - BRIEF) if numbers and not shown and comes_from_workers(project, module, found) else 0
@@ -187,6 +185,13 @@ def _group_of(
         following=brief,
         partial=len(run) > 1 and may_wait_elsewhere(project, found),
     )
+
+
+def _reads_numbers(
+    module: ModuleIndex, found: Sequence[tuple[SyncPoint, LoopContext]], run: Sequence[SyncPoint]
+) -> bool:
+    """Return whether one round of a loop reads nothing but single numbers, each once."""
+    return all(times_called(context) <= 1 for _, context in found) and all(is_of_number(module, one) for one in run)
 
 
 def _brief(module: ModuleIndex, run: Sequence[SyncPoint]) -> int:
