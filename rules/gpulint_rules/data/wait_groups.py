@@ -21,7 +21,6 @@ from gpulint.training.loop_roles import Role
 from gpulint.training.unknown_settings import is_by_unknown_setting
 from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef
 from gpulint_rules.data.adjacent_waits import are_beside
-from gpulint_rules.data.batch_waits import comes_from_workers, pins, waiting_copy
 from gpulint_rules.data.branch_chances import is_late, is_seldom, uncertain
 from gpulint_rules.data.called_waits import place_of_wait, what_waits
 from gpulint_rules.data.exclusive_branches import is_of_some, surely_reached, unconditional
@@ -38,7 +37,6 @@ from gpulint_rules.data.unseen_calls import may_wait_elsewhere
 from gpulint_rules.data.wait_bases import basis_of, needed_basis
 from gpulint_rules.data.wait_chains import read_in_calls, wait_in_calls
 from gpulint_rules.data.wait_counts import (
-    AGAIN,
     follows,
     in_one_round,
     inner_loops,
@@ -47,6 +45,7 @@ from gpulint_rules.data.wait_counts import (
     tells_rounds,
     waits,
 )
+from gpulint_rules.data.worker_batches import comes_from_workers
 
 NEEDED = 0.4
 """What a wait for a value that the step needs or shows costs beside one that can go (assumed: most authors keep it)."""
@@ -55,16 +54,10 @@ BESIDE = 0.2
 inner loop but one of few rounds right after it (assumed: the queue is empty then; readers passed over 10 of 12 such
 findings, 4 of 4 with such a loop, 6 of 7 where the other wait is in a function that the loop calls, and 6 of 6 where
 the step is timed by barriers, wherever the reads are)."""
-BEFORE_COPY = 0.6
-"""What reads of values that each step shows cost at its end, in such reads, where the next step waits for a copy from
-pinned memory (assumed: work of the host between the two is all that could overlap; readers passed over 3 of 3 such
-findings)."""
-BEFORE_ANY_COPY = 0.8
-"""What reads of single numbers that can go cost at the end of a step, in such reads, where the next step waits for a
-copy of a batch that workers made ahead (assumed, as above; readers passed over 3 of 3 such findings of three reads)."""
-BRIEF = 0.25
-"""What a number that is read right after another wait costs, in waits, where workers make the batches (assumed: the
-host has only launches to catch up with; where it loads the next batch itself, :data:`wait_counts.AGAIN` holds)."""
+FROM_WORKERS = 0.3
+"""What reads of single numbers cost, in such reads, where workers make the batches (assumed: the host has only launches
+to catch up with; of the findings of plain reads in sets 39 to 43 whose reasons speak of workers readers thanked for
+none, and for 5 of those with loading in the training process; benchmarks/verdicts/usefulness)."""
 IN_BRANCH = 0.5
 """What a place under a condition counts, to tell which place of a loop waits most (assumed)."""
 _ELEMENTS = 16
@@ -165,14 +158,12 @@ def _group_of(
     if called is None and (called := wait_in_rounds(project, module, deep, found, at_needed)) is not None:
         saved = min(saved, len(run))  # further rounds cost no more
     numbers = shallow and _reads_numbers(module, found, run)
-    copy = waiting_copy(project, module, found) if shown or numbers else None
-    brief = _brief(module, run)
-    saved -= brief * (AGAIN - BRIEF) if numbers and not shown and comes_from_workers(project, module, found) else 0
+    fed = FROM_WORKERS if numbers and comes_from_workers(project, module, found) else 1
     first = _first(project, module, staying, either, loop)
     kept = BESIDE if beside and unconditional(project, module, others, loop) else None
     return Group(
-        max(saved, 0.0) * (BESIDE if called or beside else BEFORE_ANY_COPY if copy is not None and numbers else 1)
-        + NEEDED * (kept or (BEFORE_COPY if pins(project, module, copy) else 1)) * waits(module, own, loop, single),
+        max(saved, 0.0) * (BESIDE if called or beside else fed)
+        + NEEDED * (kept or fed) * waits(module, own, loop, single),
         waits(module, needed, loop, single),
         len(run),
         len(deep),
@@ -182,7 +173,7 @@ def _group_of(
         read is not None,
         None if called else first,
         any(inner_loops(module, sync.node, loop, single) for sync in needed),
-        following=brief,
+        following=_brief(module, run),
         partial=len(run) > 1 and may_wait_elsewhere(project, found),
     )
 
