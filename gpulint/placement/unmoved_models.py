@@ -45,7 +45,7 @@ def leaves_model_on_host(project: Project, module: ModuleIndex, loop: LoopNode) 
     forwards = [call for call in walk(loop) if isinstance(call, ast.Call) and _gets(call, names, moved)]
     models = [call.func for call in forwards if isinstance(call.func, ast.Name | ast.Attribute)]
     made = [func for func in models if _is_made_on_host(project, module, func)]
-    return bool(made) and _moves_only_batches(project, module)
+    return bool(made) and _is_of_program(project, module, loop) and _moves_only_batches(project, module)
 
 
 def leaves_models_of(project: Project, loader: Loader) -> bool:
@@ -87,6 +87,13 @@ def _is_made_on_host(project: Project, module: ModuleIndex, func: ast.expr) -> b
         and (is_made_by_library(project, one.module, one.node) or makes_module(project, one.module, one.node))
         for one in found
     )
+
+
+def _is_of_program(project: Project, module: ModuleIndex, loop: LoopNode) -> bool:
+    """Return whether the program names the function with a loop: of others, whose callers are not seen, nothing
+    follows."""
+    program = whole_program(project, module)
+    return program is not None and _is_used(module, loop, program.modules)
 
 
 @query

@@ -67,7 +67,7 @@ def test_a_kept_report_reads_the_same_in_every_format(tree: Path, scan: Any, nam
 _WAITS = """\
 from torch.utils.data import DataLoader
 
-loader = DataLoader(data, num_workers=4, pin_memory=True)
+loader = DataLoader(data, pin_memory=True)
 total = correct = hits = most = sums = 0
 for images, labels in loader:
     output = model(images.cuda(non_blocking=True))

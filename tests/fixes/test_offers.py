@@ -120,8 +120,10 @@ for images, labels in train_loader:
 """
 
 
-def test_a_debugger_for_a_case_that_must_not_happen_stays(job: MakeJob) -> None:
-    assert "raise an error" in job({"train.py": TRAP}).refusal("GPU102")
+def test_a_debugger_for_a_case_that_must_not_happen_raises(job: MakeJob) -> None:
+    fixes = [one.fix for one in job({"train.py": TRAP}).scan("GPU102")]
+    assert any("raise " in edit.text for fix in fixes for edit in fix.edits)
+    assert all(fix.safety is Safety.UNSAFE for fix in fixes)
 
 
 IMPORTED = """\
@@ -141,10 +143,17 @@ for images, labels in train_loader:
 """
 
 
-@pytest.mark.parametrize("first", ["import pdb", "import pdb, sys"])
-def test_a_branch_that_would_only_import_a_debugger_stays(job: MakeJob, first: str) -> None:
+@pytest.mark.parametrize(
+    ("first", "offered"),
+    [
+        ("import pdb", '        raise ValueError("none of the cases holds")'),
+        ("import pdb, sys", "the debugger is all that the block does: raise an error for the case that it waits for"),
+    ],
+)
+def test_a_branch_that_would_only_import_a_debugger_raises_or_stays(job: MakeJob, first: str, offered: str) -> None:
     stays, goes = job({"train.py": IMPORTED.format(first=first)}).scan("GPU102")
-    assert "raise an error" in stays.fix.reason
+    text = stays.fix.reason if isinstance(stays.fix, Declined) else "".join(edit.text for edit in stays.fix.edits)
+    assert offered.strip() in text
     (edit,) = goes.fix.edits
     assert (edit.span.line, edit.span.end_line, edit.text) == (11, 13, "")
 
