@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from gpulint.assessment.shell_defaults import MAX_BYTES, texts
+from gpulint.assessment.shell_defaults import contents
 from gpulint.query import query
 
 if TYPE_CHECKING:
@@ -21,10 +21,7 @@ def is_documented(project: Project, choices: Iterable[object]) -> bool:
 @query
 def _is_passed(project: Project, choice: str) -> bool:
     value = re.escape(choice)
-    passed = re.compile(rf"(?<![\w-])(?:--?[A-Za-z][\w.-]*[ =]|[A-Za-z_][\w.]*=)[\"']?{value}(?![\w.-])", re.IGNORECASE)
-    return any(passed.search(text) for text in _texts(project))
-
-
-@query
-def _texts(project: Project) -> tuple[str, ...]:
-    return tuple(project.data(path)[:MAX_BYTES].decode("utf-8", "replace") for path in dict.fromkeys(texts(project)))
+    passed = re.compile(
+        rf"(?<![\w-])(?:--?[A-Za-z][\w.-]{{0,80}}[ =]|[A-Za-z_][\w.]{{0,80}}=)[\"']?{value}(?![\w.-])", re.IGNORECASE
+    )
+    return any(passed.search(text) for _, text in contents(project))

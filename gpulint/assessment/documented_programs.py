@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.assessment.file_facts import inspects
-from gpulint.assessment.shell_defaults import MAX_BYTES, texts
+from gpulint.assessment.shell_defaults import contents
 from gpulint.query import query
 
 if TYPE_CHECKING:
@@ -36,8 +36,7 @@ def _started(project: Project) -> frozenset[Path]:
     for path in project.python_files:
         named.setdefault(path.name, []).append(path)
     found = set[Path]()
-    for note in dict.fromkeys(texts(project)):
-        text = project.data(note)[:MAX_BYTES].decode("utf-8", "replace")
+    for note, text in contents(project):
         for command in _STARTS.finditer(text):
             if (match := _PROGRAM.search(command["words"])) is not None:
                 given = match["file"] or match["module"].replace(".", "/") + ".py"

@@ -143,7 +143,7 @@ def _is_broken(project: Project, module: ModuleIndex) -> bool:
 def _is_left_out(project: Project, module: ModuleIndex, name: str) -> bool:
     """Return whether a single module with such a name is not there, beside others of the tree that the same program
     imports, and hardly another program needs it."""
-    if name in _ON_DISK_ONLY or project.contains(project.root / ".gitignore", name.encode()):
+    if name not in _OWN or name in _ON_DISK_ONLY or project.contains(project.root / ".gitignore", name.encode()):
         return False
     users = project.word_index.importing(frozenset({word_of(name)}))
     if _FEW_USERS * len(users) > sum(path.suffix == ".py" for path in project.files):
@@ -253,8 +253,10 @@ def _is_out_of_reach(project: Project, module: ModuleIndex, name: str, wanted: t
     the module is in, and others import it by way of this folder (``from tools.ema import EMA`` beside ``from ema import
     EMA``)."""
     found = _by_stem(project).get(name, ())
-    known = sys.stdlib_module_names | project.models.derived(Libraries).gpu | project.models.derived(Libraries).no_gpu
-    if name in known or len(found) != 1 or name in _folder_names(project) or "*" in wanted:
+    if len(found) != 1 or name in _folder_names(project) or "*" in wanted:
+        return False
+    libraries = project.models.derived(Libraries)
+    if name in sys.stdlib_module_names or name in libraries.gpu or name in libraries.no_gpu:
         return False
     ((path, place),) = found
     if len(place) < 2 or place[-2] in _ROOTS or not all(project.contains(path, one.encode()) for one in wanted):
@@ -273,8 +275,8 @@ def _is_out_of_reach(project: Project, module: ModuleIndex, name: str, wanted: t
 @query
 def _adds_paths(project: Project) -> bool:
     """Return whether anything of the tree adds folders from which modules are imported."""
-    texts = (project.python_text(path) for path in project.python_files_with(b"sys.path"))
-    return any(_ADDS.search(text) for text in texts) or any(map(project.files_with, _FOLDERS_ADDED))
+    paths = project.python_files_with(b"sys.path")
+    return any(project.matches(path, _ADDS) for path in paths) or any(map(project.files_with, _FOLDERS_ADDED))
 
 
 def _is_defined(project: Project, name: str) -> bool:

@@ -44,11 +44,14 @@ def is_replaced(subject: Subject) -> bool:
 def _set_to(project: Project, name: str) -> tuple[tuple[Path, str], ...]:
     """Return what scripts and notes set a variable to, in words of commands (``sbatch job.sh model=org/small``)."""
     words = re.compile(rf"(?<![\w$.-]){re.escape(name)}=[\"']?([^\s\"'$`]+)")
-    return tuple(
-        (path, match[1])
-        for path in texts(project)
-        for match in words.finditer(project.data(path)[:MAX_BYTES].decode("utf-8", "replace"))
-    )
+    return tuple((path, match[1]) for path, text in contents(project) for match in words.finditer(text))
+
+
+@query
+def contents(project: Project) -> tuple[tuple[Path, str], ...]:
+    """Return scripts and notes with what they begin with, each once."""
+    paths = dict.fromkeys(texts(project))
+    return tuple((path, project.data(path)[:MAX_BYTES].decode("utf-8", "replace")) for path in paths)
 
 
 def texts(project: Project) -> Iterator[Path]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import islice
 
 from gpulint.documents.python import walk
 from gpulint.query import query
@@ -11,6 +12,8 @@ from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
 
 _PURE = frozenset("startswith endswith lower upper strip isinstance issubclass hasattr getattr len str int get".split())
 """Calls that give the same each time, and change nothing."""
+MAX_TESTS = 64
+"""Most tests of a chain above a branch that are looked at."""
 _ACTS = (ast.Await, ast.NamedExpr, ast.Yield, ast.YieldFrom)
 
 
@@ -35,7 +38,7 @@ def _is_repeated(module: ModuleIndex, branch: ast.If) -> bool:
         return False
     excluded: dict[str, set[object]] = {}
     told = {(ast.unparse(part), holds) for part, holds in _parts(branch.test, True)}
-    for test in _tests_above(module, branch):
+    for test in islice(_tests_above(module, branch), MAX_TESTS):
         if not _is_plain(test):
             break
         for part, holds in _parts(test, False):
