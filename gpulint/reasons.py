@@ -35,9 +35,9 @@ _TROUBLE = regex.compile(
 """Words of what goes wrong with worker processes."""
 _CITES = regex.compile(
     r"https?://\S{1,150}/(issues|pulls?|merge_requests|discussions?)/\d+"
-    r"|\b(discuss|discourse|forums?)\.[\w.-]{3,60}/\S*\d"
+    r"|\b(discuss|discourse|forums?)\.[\w.-]{3,60}/\S{0,150}\d"
     r"|\b(stackoverflow\.com|stackexchange\.com|superuser\.com|serverfault\.com)/(questions|q|a)/\d+"
-    r"|\bbugs\.[\w.-]{3,60}/\S*\d|/jira/browse/\w+-\d+|/show_bug\.cgi"
+    r"|\bbugs\.[\w.-]{3,60}/\S{0,150}\d|/jira/browse/\w+-\d+|/show_bug\.cgi"
     r"|(?<![\w/])[\w.-]{1,40}/[\w.-]{1,60}#\d+\b"
     r"|\b(issue|bug|pr|pull request|gh|nvbug)[ :#-]{1,3}\d{2,}\b",
     re.IGNORECASE | re.ASCII,

@@ -22,7 +22,8 @@ SHARED = regex.compile(r"^[\"']?\$\{?(SCRATCH|WORK|WORKDIR|PROJECT|DATA|STORE|GR
 SCRATCH = regex.compile(r"(?:^|[\"'=])\$?\{?/?scratch\b", re.IGNORECASE)
 """Paths that begin with the disk that many clusters give each node."""
 _MIRRORS = regex.compile(
-    r"\baws\b[^\n|;&]{0,200} s3 sync\b|\brsync\b|\b(?:rclone\b[^\n|;&]{0,200} (?:copy|sync)|(?:s5cmd|azcopy)\b[^\n|;&]{0,200} sync)\b"
+    r"\baws\b[^\n|;&]{0,200} s3 sync\b|\brsync\b"
+    r"|\b(?:rclone\b[^\n|;&]{0,200} (?:copy|sync)|(?:s5cmd|azcopy)\b[^\n|;&]{0,200} sync)\b"
 )
 """Commands that copy only what is missing or has changed."""
 _ON_SHARED = regex.compile(

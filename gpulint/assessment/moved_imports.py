@@ -38,7 +38,7 @@ _ON_DISK_ONLY = frozenset({"config", "configs", "data", "opt", "option", "option
 """Those of them that often hold what is private, and is on the disks of the authors only."""
 _PATHS = regex.compile(r"\bsys\.path\b|PYTHONPATH")
 """What adds folders from which modules are imported."""
-_ADDS = regex.compile(r"^(?!\s*#).*\bsys\.path\b", re.MULTILINE)
+_ADDS = regex.compile(r"^(?![ \t]*#).*\bsys\.path\b", re.MULTILINE)
 _FOLDERS_ADDED = (b"PYTHONPATH", b"package_dir", b"site.addsitedir", b"pythonpath", b"py_modules")
 _ROOTS = frozenset({"src", "lib", "source", "python", "code"})
 """Folders that programs are often started with as a root."""

@@ -26,7 +26,7 @@ _PLACES = regex.compile(
     r"device_map|accelerat|DataParallel|set_default_device|set_default_tensor_type|lightning|deepspeed|fabric|horovod"
     r"|fully_shard|FSDP|to_empty|_apply\b|with torch\.(cuda\.)?device\b"
     r"|ignite|catalyst|mosaic|composer|fastai|poutyne|skorch"
-    r"|getattr\([^)]*[\"'](to|cuda)[\"']|use_gpu|torch\.load\(|jit\.load"
+    r"|getattr\([^)]{0,200}[\"'](to|cuda)[\"']|use_gpu|torch\.load\(|jit\.load"
 )
 """Words of what may put a model on a GPU other than ``to`` and ``cuda``, or load one that is there."""
 _LOADS_WEIGHTS = regex.compile(r"load_state_dict|weights_only")

@@ -26,7 +26,7 @@ _ENDS = frozenset({"detach", "detach_", "data", "numpy", "item", "tolist", "back
 """What takes a value from a tensor that records, or computes the gradients there."""
 _WITHOUT = frozenset({"no_grad", "inference_mode", "set_grad_enabled", "requires_grad", "requires_grad_"})
 _LEARNT = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.Embedding"})
-_MODEL = regex.compile(r"^(torchvision\.models\.\w+|(\w+\.)*\w+(Model|For[A-Z])\w*\.from_pretrained)$")
+_MODEL = regex.compile(r"^(torchvision\.models\.\w+|(\w+\.)*\w{1,80}(Model|For[A-Z])\w{0,80}\.from_pretrained)$")
 
 
 def have_gradients(project: Project, loader: Loader) -> bool:
