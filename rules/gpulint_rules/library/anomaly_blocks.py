@@ -42,7 +42,7 @@ def trains_between(project: Project, module: ModuleIndex, first: ast.Call, last:
     """Return whether the function of two calls, neither of which is in a loop, trains for epochs between them, by
     itself or in what it calls there."""
     function, contexts = module.function(first), project.fact(LoopContexts)
-    if module.function(last) is not function or any(loops for one in (first, last) if (loops := [*contexts.around(module, one)])):
+    if module.function(last) is not function or [*contexts.around(module, first), *contexts.around(module, last)]:
         return False
     within = range(first.lineno + 1, last.lineno)
     if any(module.function(loop) is function and loop.lineno in within for loop in _epochs(project, module)):

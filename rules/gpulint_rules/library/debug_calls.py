@@ -170,7 +170,7 @@ def _ends(project: Project, begun: ModuleIndex, start: ast.Call) -> Callable[[Mo
 
 
 def _is_ended(module: ModuleIndex, call: ast.Call, project: Project) -> bool:
-    """Return whether the same function calls ``set_detect_anomaly(False)`` further down, not just after the training."""
+    """Return whether the same function calls ``set_detect_anomaly(False)`` further down, before the training."""
     return any(
         other.lineno > call.lineno
         and module.function(other) is module.function(call)
