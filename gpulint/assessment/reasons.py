@@ -16,7 +16,7 @@ _REASON = regex.compile(
     r"\b(because|since|otherwise|avoids?|deadlocks?|hangs?|crash(es)?|leaks?|workarounds?|intentional(ly)?|on purpose"
     r"|must|needs?|(?<!if )(?<!as )(?<!when )(?<!where )(needed|required|necessary)|requires?"
     r"|cannot|can't|don'?t|do not|(not |un)supported|prevents?|bugs?|issue"
-    r"|fails?|caus(es?|ing)|nans?|better"
+    r"|fails?|caus(es?|ing)|nans?|better|incompatib\w+|mismatch\w*|segfaults?|CUDNN_STATUS_\w+|RuntimeError"
     r"|slower|faster|reproducib\w+|determinis\w+|windows|oom|memory|limit(ed|s)?|too (large|big|slow|small)"
     r"|only (once|one)|sync\w* .{0,40}\bonce|small enough|(for|to) (debug|test)\w*|for safety"
     r"|(is|are) enough|suffic(es?|ient)"

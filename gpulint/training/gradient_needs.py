@@ -24,6 +24,8 @@ MAX_FILES = 40
 """Most files that are searched for models that differentiate."""
 MAX_WRAPPERS = 2
 """Most objects in each other around a model."""
+MAX_PARTS = 40
+"""Most functions of a forward pass that are searched for parts of which nothing is known."""
 _DERIVATIVES = regex.compile(
     r"(compute_|pred(icted)?_)?(forces?|stress(es)?|virials?|hessians?|neg_dy)(_pred)?$", re.IGNORECASE
 )
@@ -41,6 +43,7 @@ _TRAINER = regex.compile(r"optim|strateg|trainer|learner|updater|engine|stepper|
 """Objects that propagate a loss (``strategy.update(loss)``)."""
 _ADAPTS = regex.compile(r"\.[A-Z]\w*$")
 """Classes, by their names."""
+_VALUES = frozenset({BindingKind.ASSIGN, BindingKind.LOOP})
 _LOADS = frozenset({"torch.load", "torch.jit.load"})
 _BUILDS = frozenset({"instantiate", "instantiate_from_config", "build_from_cfg", "build_from_config"})
 """Functions of libraries that make what a configuration names."""
@@ -58,7 +61,7 @@ def may_need_gradients(project: Project, module: ModuleIndex, region: ast.AST, f
         return True
     if any(_is_chosen(project, module, call) for call in calls) and _functions_that_differentiate(project):
         return True
-    if _is_made_to_differentiate(project, module, forward):
+    if _is_made_to_differentiate(project, module, forward) or _may_have_part_that_does(project, module, forward):
         return True
     return not _is_known(project, module, forward) and (
         any(_names_derivative(part) for part in walk(region)) or bool(_models_that_differentiate(project))
@@ -219,19 +222,54 @@ def _names_derivative(part: ast.AST) -> bool:
     return False
 
 
+def _may_have_part_that_does(project: Project, module: ModuleIndex, forward: ast.Call) -> bool:
+    """Return whether the forward pass of a model of the tree runs a part of which nothing is known (``head(inputs,
+    energy)`` for each of ``self.heads``), and one of the tree's that gets as much differentiates."""
+    counts = _models_that_differentiate(project)
+    resolver = project.fact(Resolver)
+    todo = [resolver.method(*owner, "forward") for owner in resolver.classes_of(module, _run_by(forward))]
+    done: set[ast.AST] = set()
+    while counts and todo and len(done) < MAX_PARTS:
+        found = todo.pop()
+        if found is None or not isinstance(found.node, FUNCTIONS) or found.node in done:
+            continue
+        done.add(found.node)
+        for call in found.module.calls_of(found.node):
+            callees = resolver.callees(found.module, call)
+            todo += callees
+            if not callees and len(call.args) + len(call.keywords) in counts and _is_part(project, found.module, call):
+                return True
+    return False
+
+
+def _is_part(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a call of a method runs something that the object may hold, and that no library makes."""
+    run = call.func.value if isinstance(call.func, ast.Subscript) else call.func
+    if isinstance(run, ast.Name):
+        bound = module.scope(call).lookup(run.id)
+        if not bound or any(one.kind not in _VALUES for one in bound):
+            return False
+    elif dotted(run) != f"self.{last_name(run)}" or not project.fact(Resolver).points_to(module, call.func):
+        return False
+    return not _is_known(project, module, call)
+
+
 @query
-def _models_that_differentiate(project: Project) -> bool:
-    """Return whether a model of the tree takes gradients in its forward pass."""
+def _models_that_differentiate(project: Project) -> frozenset[int]:
+    """Return the numbers of arguments with which models of the tree run that take gradients in their forward pass."""
     words = (b"autograd", b"backward")
     files = dict.fromkeys(path for word in words for path in islice(project.word_index.mentioning(word), MAX_FILES))
+    counts: set[int] = set()
     for path in files:
         module = None if project.is_test(path) else project.module_at(path)
         for owner in module.classes if module is not None else ():
             assert module is not None
-            forwards = (part for part in owner.body if isinstance(part, FUNCTIONS) and part.name == "forward")
-            if any(takes_gradients(project, module, function) for function in forwards):
-                return True
-    return False
+            forwards = (part for part in owner.body if isinstance(part, ast.FunctionDef) and part.name == "forward")
+            for function in forwards:
+                if takes_gradients(project, module, function):
+                    most = len(function.args.args) - 1
+                    counts.update(range(most - len(function.args.defaults), most + 1))
+    return frozenset(counts)
 
 
 @query

@@ -775,6 +775,26 @@ def test_files_that_were_pasted_together_are_no_program(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("comment", "level"),
+    [
+        ("cuDNN 9.0.1 incompatible on this machine", "low"),
+        ("cuDNN version mismatch; native convolutions work", "low"),
+        ("cudnn error: CUDNN_STATUS_INTERNAL_ERROR", "low"),
+        ("RuntimeError: CUDNN_STATUS_EXECUTION_FAILED", "low"),
+        ("controls whether cuDNN is enabled", "high"),
+        ("Disable cuDNN", "high"),
+    ],
+)
+def test_an_error_or_what_does_not_match_is_a_reason(tmp_path: Path, comment: str, level: str) -> None:
+    text = (
+        f"import torch\n\ntorch.backends.cudnn.enabled = False  # {comment}\n"
+        "model = torch.nn.Conv2d(3, 8, 3).cuda()\nfor images, labels in loader:\n"
+        "    loss = criterion(model(images.cuda()), labels.cuda())\n    loss.backward()\n    optimizer.step()\n"
+    )
+    assert levels(tmp_path, {"train.py": text}, "GPU414") == [level]
+
+
+@pytest.mark.parametrize(
     ("argument", "is_reason"),
     [
         ("    pin_memory=False,  # saves memory of the host, which is short: the cache needs it\n", True),

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from gpulint.documents.python import walk
 from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.bounded_loops import stops_within
 from gpulint.training.loop_contexts import LoopContexts
+from gpulint.training.loop_roles import Role
 from gpulint.values.arguments import Arguments
-from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
+from gpulint.workspace.module_index import FUNCTIONS, LoopNode, ModuleIndex, NodeRef, last_name
 
 _FEW = 20
 """Steps of a run that only tries whether a training works."""
+MAX_FUNCTIONS = 40
+"""Most functions that are searched for epochs."""
 _WITHOUT_GRADIENTS = frozenset({"predict", "test", "validate"})
 """What Lightning's trainers do without a backward pass."""
 _CHECKS = "checks every gradient"
@@ -32,6 +36,35 @@ def is_around_few_passes(project: Project, module: ModuleIndex, call: ast.Call) 
         and all(stops_within(project, NodeRef(module, loop), _FEW) for loop in module.loops if loop in inner)
         and not project.fact(LoopContexts).enclosing_loops(module, call)
     )
+
+
+def trains_between(project: Project, module: ModuleIndex, first: ast.Call, last: ast.Call) -> bool:
+    """Return whether the function of two calls, neither of which is in a loop, trains for epochs between them, by
+    itself or in what it calls there."""
+    function, contexts = module.function(first), project.fact(LoopContexts)
+    if module.function(last) is not function or [*contexts.around(module, first), *contexts.around(module, last)]:
+        return False
+    within = range(first.lineno + 1, last.lineno)
+    if any(module.function(loop) is function and loop.lineno in within for loop in _epochs(project, module)):
+        return True
+    resolver = project.fact(Resolver)
+    calls = [call for call in module.calls_of(function) if call.lineno in within]
+    todo = [callee for call in calls for callee in resolver.callees(module, call)]
+    done: set[ast.AST] = set()
+    while todo and len(done) < MAX_FUNCTIONS:
+        found = todo.pop()
+        if not isinstance(found.node, FUNCTIONS) or found.node in done:
+            continue
+        done.add(found.node)
+        if any(found.module.function(loop) is found.node for loop in _epochs(project, found.module)):
+            return True
+        todo += [one for call in found.module.calls_of(found.node) for one in resolver.callees(found.module, call)]
+    return False
+
+
+def _epochs(project: Project, module: ModuleIndex) -> Iterator[LoopNode]:
+    role = project.fact(LoopContexts).role
+    return (loop for loop in module.loops if role(module, loop) is Role.EPOCH)
 
 
 def is_around_backward_alone(module: ModuleIndex, call: ast.Call) -> bool:

@@ -21,7 +21,7 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.values.arguments import Arguments
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
-from gpulint_rules.library.anomaly_blocks import fits_nothing, is_around_few_passes
+from gpulint_rules.library.anomaly_blocks import fits_nothing, is_around_few_passes, trains_between
 from gpulint_rules.library.debug_places import (
     differentiates_nothing,
     is_in_unused_module,
@@ -85,7 +85,7 @@ def left_on(document: Document, module: ModuleIndex, call: ast.Call, project: Pr
         and not differentiates_nothing(project, module, call)
         and not ("anomaly" in mode.what and is_known_to_take_none(project, module, call))
         and not is_in_unused_module(project, module, call)
-        and not (mode.removable and is_switched_back(project, module, call, _SETS, _ends(project)))
+        and not (mode.removable and is_switched_back(project, module, call, _SETS, _ends(project, module, call)))
         and not _is_wanted(document, module, call, project)
     ):
         return None
@@ -156,11 +156,13 @@ def _is_tried(module: ModuleIndex, call: ast.Call, project: Project) -> bool:
     ).every(lambda value: value == "cpu")
 
 
-def _ends(project: Project) -> Callable[[ModuleIndex], Iterator[ast.Call]]:
-    """A function that yields the calls of a module that may end anomaly detection."""
+def _ends(project: Project, begun: ModuleIndex, start: ast.Call) -> Callable[[ModuleIndex], Iterator[ast.Call]]:
+    """A function that yields the calls of a module that may end anomaly detection before the training."""
 
     def found(module: ModuleIndex) -> Iterator[ast.Call]:
         for call in module.calls_by_name.get("set_detect_anomaly", ()):
+            if module is begun and call.lineno > start.lineno and trains_between(project, module, start, call):
+                continue
             if not project.fact(Arguments).value(module, call, "mode", 0).every(lambda value: value is True):
                 yield call
 
@@ -168,11 +170,12 @@ def _ends(project: Project) -> Callable[[ModuleIndex], Iterator[ast.Call]]:
 
 
 def _is_ended(module: ModuleIndex, call: ast.Call, project: Project) -> bool:
-    """Return whether the same function calls ``set_detect_anomaly(False)`` further down."""
+    """Return whether the same function calls ``set_detect_anomaly(False)`` further down, before the training."""
     return any(
         other.lineno > call.lineno
         and module.function(other) is module.function(call)
         and project.fact(Arguments).value(module, other, "mode", 0).every(lambda value: value is False)
+        and not trains_between(project, module, call, other)
         for other in module.calls_by_name.get("set_detect_anomaly", [])
     )
 

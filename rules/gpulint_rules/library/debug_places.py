@@ -37,6 +37,11 @@ _DEBUGS = regex.compile(r"debug|mem_?check|saniti[sz]e|(^|[-_])gdb([-_]|$)", re.
 """Names of targets that look for errors."""
 _LOOKS_FOR_ERRORS = regex.compile(r"\b(compute-sanitizer|cuda-memcheck|cuda-gdb|-m i?pdb)\b|--debug\b")
 """Debuggers and options of commands that look for errors."""
+_TESTS = regex.compile(r"(?<![\w/-])(pytest|py\.test|-m unittest|tox|nox|ctest)(?![\w/-])")
+_STARTS = regex.compile(
+    r"\bpython[\d.]*\s(?!-m (pytest|unittest|pip)\b)|\b(torchrun|srun|mpirun|accelerate|deepspeed)\b"
+)
+"""Commands that run tests, and those that may start a training."""
 _FOR_CPUS = regex.compile(r"(?<![A-Za-z])cpu(s|nodes?)?(?![A-Za-z])", re.IGNORECASE)
 _FOR_GPUS = regex.compile(r"gpu|cuda|tesla|\b[avhl]\d{2,3}", re.IGNORECASE)
 """Names of queues for machines without GPUs, and with some."""
@@ -85,7 +90,7 @@ def gets_to_programs(project: Project, document: Document, setting: EnvironmentS
         return not _FOR_WORK.search(document.path.relative_to(project.root).as_posix()) and not any(
             session(command) or stays_open(command) for command in commands
         )
-    if _looks_for_errors(document, setting) or _FOR_WORK.search(document.path.name):
+    if _looks_for_errors(document, setting) or _only_tests(document, setting) or _FOR_WORK.search(document.path.name):
         return False
     if document.kind is not Kind.SHELL:
         return True
@@ -232,6 +237,22 @@ def _looks_for_errors(document: Document, setting: EnvironmentSetting) -> bool:
         task.span.line <= setting.span.line <= task.span.end_line and _DEBUGS.search(task.name)
         for task in document.tasks
     )
+
+
+def _only_tests(document: Document, setting: EnvironmentSetting) -> bool:
+    """Return whether what gets a variable runs tests and starts nothing else: its command, its task, or its script."""
+    source = document.cell_source(setting.span.cell)
+    own = source.line(setting.span.line)
+    tasks = [task.span for task in document.tasks if task.span.line <= setting.span.line <= task.span.end_line]
+    if not _TESTS.search(own) and document.kind is Kind.SHELL:
+        lines = source.text.splitlines()
+    elif not _TESTS.search(own) and tasks:
+        task = max(tasks, key=lambda span: span.line)
+        lines = [source.line(number) for number in range(task.line, task.end_line + 1)]
+    else:
+        lines = [own]
+    text = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
+    return bool(_TESTS.search(text)) and not _STARTS.search(text)
 
 
 def _may_train(project: Project, start: JobLaunch) -> bool:

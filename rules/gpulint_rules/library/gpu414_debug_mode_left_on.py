@@ -13,17 +13,17 @@ issues).
 
 When to ignore this rule
 While debugging. A switch behind a debug flag, an option that is off by default, one that each program switches back
-later, or a scheduled profiler is not reported, nor is a variable that only groups of processes read where the job
-holds one GPU or its program forms no group, nor one of a job without GPUs that tells its program to compute on the
-CPU (``--accelerator cpu``) or is for machines of that name (``--partition=cpu``), nor one that an image has while it
-is built alone. Anomaly detection around a few steps that try it, or in a trainer that only runs a model, is not
-reported either, nor in a program whose files take no gradients. A program without cuDNN loses nothing where it makes
-no convolutions and recurrent layers of PyTorch; the impact is low unless a program that runs the line names some, or
-a library's models that are made of them. It is low as well for blocking launches beside settings for reproducible
-runs or below what initialises CUDA, for anomaly detection by whose errors a loop leaves out steps with NaN or of a
-class for debugging that only settings may name, for anomaly detection before Lightning's trainer, which trains under
-an option of its own, or in a program that only may take gradients by what it loads by name, in demos that train
-nothing, and for a mode that only a group of processes switches on (``if distributed:``) where nothing of the tree
+later, or a scheduled profiler is not reported, nor is a variable that only groups of processes read where the job holds
+one GPU or its program forms no group, nor one of a job without GPUs that tells its program to compute on the CPU
+(``--accelerator cpu``) or is for machines of that name (``--partition=cpu``), nor one that an image has while it is
+built alone, or that only tests get (``pytest``). Anomaly detection around a few steps that try it, or in a trainer that
+only runs a model, is not reported either, nor in a program whose files take no gradients. A program without cuDNN loses
+nothing where it makes no convolutions and recurrent layers of PyTorch; the impact is low unless a program that runs the
+line names some, or a library's models that are made of them. It is low as well for blocking launches beside settings
+for reproducible runs or below what initialises CUDA, for anomaly detection by whose errors a loop leaves out steps with
+NaN or of a class for debugging that only settings may name, for anomaly detection before Lightning's trainer, which
+trains under an option of its own, or in a program that only may take gradients by what it loads by name, in demos that
+train nothing, and for a mode that only a group of processes switches on (``if distributed:``) where nothing of the tree
 starts one.
 
 Fix safety
