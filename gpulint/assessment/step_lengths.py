@@ -102,8 +102,8 @@ def attacks_each_batch(subject: Subject) -> bool:
 @query
 def _repeats_batch(project: Project, loop: NodeRef) -> bool:
     """Return whether each round of a loop takes many gradients for its batch: ``for again in range(50):`` with a
-    backward pass. A round that takes a batch of its own (``next(batches)``) or a part of the batch (``images[:, again]``)
-    repeats none."""
+    backward pass. A round that takes a batch of its own (``next(batches)``) or a part of the batch
+    (``images[:, again]``) repeats none."""
     guards = project.fact(Guards)
     return any(
         lasts_for(project, NodeRef(loop.module, part), _MANY_PASSES)

@@ -70,7 +70,7 @@ def stops_within(project: Project, where: NodeRef, most: int) -> bool:
 
 
 def lasts_for(project: Project, where: NodeRef, least: int) -> bool:
-    """Return whether a loop takes at least a known number of rounds (``range(n)``), and nothing in it ends it sooner."""
+    """Return whether a loop takes at least a known number of rounds (``range(n)``), and nothing ends it sooner."""
     loop = where.node
     if not isinstance(loop, ast.For) or any(isinstance(part, ast.Break | ast.Return) for part in walk(loop)):
         return False
