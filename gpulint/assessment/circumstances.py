@@ -252,7 +252,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
         kinds=_IN_PROCESS,
     ),
     Circumstance(
-        "spawned workers make or copy the data again", TO_LOW, worker_facts.costs_more_when_spawned, kinds=_IN_PROCESS
+        "spawned workers repeat work or copy the data", TO_LOW, worker_facts.costs_more_when_spawned, kinds=_IN_PROCESS
     ),
     Circumstance("the tree keeps 0 workers on Windows", TO_LOW, worker_facts.has_none_on_windows, kinds=_IN_PROCESS),
     Circumstance("one of dozens of loaders", TO_LOW, worker_facts.is_one_of_dozens, kinds=_IN_PROCESS),

@@ -17,7 +17,7 @@ from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.environment_actions import rolls_out
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
-from gpulint.training.bounded_loops import stops_within
+from gpulint.training.bounded_loops import lasts_for, stops_within
 from gpulint.training.generation import generates
 from gpulint.training.guards import Guards
 from gpulint.training.loader_flow import LoaderFlow
@@ -50,6 +50,8 @@ _STARTS = frozenset({"subprocess.run", "subprocess.check_call", "subprocess.chec
 _GRADIENTS = regex.compile(r"(^|\.)autograd\.grad$")
 _MOST_ROUNDS = 2
 """Rounds up to which a loop that takes gradients makes no step long."""
+_MANY_PASSES = 10
+"""Passes for one batch beside which loading it takes little of a step (assumed)."""
 _MODEL = regex.compile(
     r"(^|_)(model|net|network|u_?net|encoder|decoder|generator|transformer|diffusion|pipe(line)?)$",
     re.IGNORECASE,
@@ -91,10 +93,33 @@ def passes_several_times(subject: Subject) -> bool:
 
 
 def attacks_each_batch(subject: Subject) -> bool:
-    """Return whether each step calls a function that takes gradients again and again for each batch of a loader, as an
-    attack on the model does."""
-    loops = _drawing_loops(subject)
-    return bool(loops) and all(_differentiates_often(subject.project, loop) for loop in loops)
+    """Return whether each step takes gradients again and again for each batch of a loader, in a function that it calls,
+    as an attack on the model does, or in an inner loop of many rounds."""
+    loops, project = _drawing_loops(subject), subject.project
+    return bool(loops) and all(_differentiates_often(project, loop) or _repeats_batch(project, loop) for loop in loops)
+
+
+@query
+def _repeats_batch(project: Project, loop: NodeRef) -> bool:
+    """Return whether each round of a loop takes many gradients for its batch: ``for again in range(50):`` with a
+    backward pass. A round that takes a batch of its own (``next(batches)``) or a part of the batch
+    (``images[:, again]``) repeats none."""
+    guards = project.fact(Guards)
+    return any(
+        lasts_for(project, NodeRef(loop.module, part), _MANY_PASSES)
+        and not guards.is_conditional(loop.module, part, loop.node)
+        and not _takes_part(part)
+        for part in _backward_loops(loop.module, loop.node)
+    )
+
+
+def _takes_part(loop: ast.AST) -> bool:
+    """Return whether each round of a loop draws a batch, or indexes something by the number of the round."""
+    number = loop.target.id if isinstance(loop, ast.For) and isinstance(loop.target, ast.Name) else ""
+    indices = (part.slice for part in walk(loop) if isinstance(part, ast.Subscript) and isinstance(part.ctx, ast.Load))
+    return any(last_name(call.func) == "next" for call in _calls_of_body(loop)) or any(
+        isinstance(name, ast.Name) and name.id == number for index in indices for name in walk(index)
+    )
 
 
 def _drawing_loops(subject: Subject) -> list[NodeRef]:

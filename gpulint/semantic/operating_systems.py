@@ -32,6 +32,9 @@ _SPAWNS = regex.compile(
     r"""|\bfreeze_support\(\)"""
     r"""|(root|dir|path|folder|directory)['"]?\b[^\n#]{0,60}=[ \t]*(r['"]\w[\w .-]{0,80}\\|['"]\w[\w .-]{0,80}\\\\)"""
     r"""[^\W\d_][\w -]{2,80}[\w .\\-]*['"]"""
+    r"""|(Folder|Dataset|Path|glob|listdir|open|imread|read_csv|load)\(\s*"""
+    r"""([rR]['"][\w .-]{1,80}\\|['"][\w .-]{1,80}\\\\)"""
+    r"""[^\W\d_][\w -]{2,80}[\w .\\*-]{0,80}['"]"""
 )
 """Paths of macOS and Windows, modules and calls that only Windows has or needs, and tests that prefer a Mac's GPU:
 processes are spawned there, and import the program again."""

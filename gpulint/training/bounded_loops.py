@@ -6,8 +6,10 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpulint.documents.python import walk
 from gpulint.query import query
 from gpulint.training.loop_contexts import LoopContexts
+from gpulint.training.loop_iterables import unwrap_iterable
 from gpulint.training.loop_roles import Role
 from gpulint.training.single_rounds import ends_at_once
 from gpulint.values.constants import Constants
@@ -64,6 +66,17 @@ def stops_within(project: Project, where: NodeRef, most: int) -> bool:
     return any(
         project.fact(Constants).of(where.module, limit).every(lambda value: isinstance(value, int) and value <= most)
         for limit in limits
+    )
+
+
+def lasts_for(project: Project, where: NodeRef, least: int) -> bool:
+    """Return whether a loop takes at least a known number of rounds (``range(n)``), and nothing ends it sooner."""
+    loop = where.node
+    if not isinstance(loop, ast.For) or any(isinstance(part, ast.Break | ast.Return) for part in walk(loop)):
+        return False
+    return any(
+        project.fact(Constants).of(where.module, count).every(lambda value: isinstance(value, int) and value >= least)
+        for count in _ranges(unwrap_iterable(loop.iter))
     )
 
 

@@ -49,6 +49,17 @@ _CONVERTS = frozenset(
 _STEPS = 5
 """How many values lead from what is indexed to the call that makes an array."""
 _MODEL = ("cuda", "to")
+_TRACKERS = (
+    *("wandb.init", "mlflow.start_run", "neptune.init_run", "comet_ml.Experiment", "comet_ml.start"),
+    *("clearml.Task.init", "swanlab.init"),
+)
+"""Calls that start a run of an experiment tracker."""
+_TRACKER_NAMES = ("init", "start_run", "init_run", "Experiment", "start")
+_DECODERS = (
+    *("PIL.Image.open", "cv2.imread", "cv2.VideoCapture", "librosa.load", "torchaudio.load", "soundfile.read"),
+    *("nibabel.load", "pydicom.dcmread", "numpy.load", "imageio.imread", "skimage.io.imread"),
+)
+"""Calls that read a sample from a file."""
 
 
 class SpawnedWork(NamedTuple):
@@ -111,7 +122,8 @@ def _runs_where_spawned(project: Project, loader: Loader, route: Route) -> bool:
 
 def _made_outside(project: Project, loader: Loader, route: Route) -> tuple[str, int] | None:
     """Return what a program does at its top level before a main guard that only starts the training, and the line:
-    makes the data set of a loader, or moves the model to the GPU. None if the guard covers that."""
+    makes the data set of a loader, moves the model to the GPU, starts a run of a tracker, or reads files one by one.
+    None if the guard covers that."""
     if not route.starts or not all(map(is_in_main, route.starts)):
         return None
     for part in parts_of(project, loader):
@@ -121,7 +133,40 @@ def _made_outside(project: Project, loader: Loader, route: Route) -> tuple[str, 
         for call in (call for name in _MODEL for call in module.calls_by_name.get(name, ())):
             if "model" in ast.unparse(call.func) and _is_outside(NodeRef(module, call)):
                 return "moves the model to the GPU", call.lineno
+        if found := _work_outside(project, module):
+            return found
     return None
+
+
+@query
+def _work_outside(project: Project, module: ModuleIndex) -> tuple[str, int] | None:
+    """Return what a module does when it is imported that takes long or leaves something behind, and the line."""
+    resolver = project.fact(Resolver)
+    for call in (call for name in _TRACKER_NAMES for call in module.calls_by_name.get(name, ())):
+        if matches(_TRACKERS, resolver.call_names(module, call)) and _is_outside(NodeRef(module, call)):
+            return "starts a run of the experiment tracker", call.lineno
+    loops: tuple[ast.For | ast.ListComp, ...] = (*module.syntax.of(ast.For), *module.syntax.of(ast.ListComp))
+    for loop in loops:
+        if _is_outside(NodeRef(module, loop)) and _decodes(project, NodeRef(module, loop), helpers=1):
+            return "reads files one by one", loop.lineno
+    return None
+
+
+def _decodes(project: Project, part: NodeRef, helpers: int) -> bool:
+    """Return whether a part of a program, or a function of the tree that it calls, reads samples from files."""
+    resolver = project.fact(Resolver)
+    calls = [one for one in walk(part.node) if isinstance(one, ast.Call)]
+    return any(
+        matches(_DECODERS, resolver.call_names(part.module, call))
+        or (
+            helpers > 0
+            and any(
+                isinstance(ref.node, FUNCTIONS) and _decodes(project, ref, helpers - 1)
+                for ref in resolver.callees(part.module, call)
+            )
+        )
+        for call in calls
+    )
 
 
 def _is_outside(place: NodeRef) -> bool:

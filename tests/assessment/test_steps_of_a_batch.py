@@ -109,3 +109,37 @@ def test_loading_costs_less_beside_an_attack_on_each_batch(tmp_path: Path, aroun
     (found,) = impacts(tmp_path, {"net.py": "", "train.py": HEAD + IMAGES + ATTACK.format(around=around)})["GPU303"]
     assert found.level.name.lower() == level
     assert found.basis.endswith(", many passes for each batch") == (level == "medium")
+
+
+REPEATED = """\
+rounds = int(input())
+noise = iter(range(90000000))
+model = Net().cuda()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+for epoch in range(90):
+    for images in loader:
+        images = images.cuda()
+        optimizer.zero_grad()
+        {around}
+            model({taken}).square().mean().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("around", "taken", "level"),
+    [
+        ("for again in range(40):", "images + images.std()", "medium"),
+        ("for again in range(2):", "images", "high"),
+        ("for again in range(rounds):", "images", "high"),
+        ("for part in range(40):", "images[part::40]", "high"),
+        ("for again in range(40):", "next(noise)", "high"),
+    ],
+)
+def test_loading_costs_less_beside_many_passes_for_each_batch(
+    tmp_path: Path, around: str, taken: str, level: str
+) -> None:
+    program = REPEATED.format(around=around, taken=taken)
+    (found,) = impacts(tmp_path, {"net.py": "", "train.py": HEAD + IMAGES + program})["GPU303"]
+    assert found.level.name.lower() == level
+    assert found.basis.endswith(", many passes for each batch") == (level == "medium")
