@@ -49,10 +49,29 @@ def _holds_keys(module: ModuleIndex, node: ast.expr, named: bool = True) -> bool
             return any(map(_is_text, parts))
         case ast.ListComp(elt=ast.Name(id=kept), generators=[ast.comprehension(target=ast.Name(id=name), iter=source)]):
             return kept == name and _holds_keys(module, source, named)
+        case ast.Dict(keys=keys):
+            return any(key is not None and _is_text(key) for key in keys)
+        case ast.DictComp(key=ast.Name(id=kept), generators=[ast.comprehension(target=ast.Name(id=name), iter=source)]):
+            return kept == name and _holds_keys(module, source, named)
         case ast.Name(id=name) if named:
             bindings = module.scope(node).lookup(name)
-            value = bindings[0].value if len(bindings) == 1 and not bindings[0].path else None
-            return value is not None and _holds_keys(module, value, False)
+            values = [one.value for one in bindings if one.value is not None and not one.path]
+            made = [one for one in values if not keeps_keys(one, name)]
+            return bool(made) and len(values) == len(bindings) and all(_holds_keys(module, one, False) for one in made)
+    return False
+
+
+def keeps_keys(value: ast.expr, name: str) -> bool:
+    """Return whether what a name is bound to has the keys that it had before: ``sums = {key: 0.0 for key in sums}``."""
+    match value:
+        case ast.DictComp(key=ast.Name(id=key), generators=[ast.comprehension(target=target, iter=source, ifs=[])]):
+            if isinstance(source, ast.Call) and isinstance(source.func, ast.Attribute):
+                if source.func.attr == "items" and isinstance(target, ast.Tuple):
+                    target = target.elts[0]
+                elif source.func.attr != "keys":
+                    return False
+                source = source.func.value
+            return isinstance(source, ast.Name) and source.id == name and ast.unparse(target) == key
     return False
 
 

@@ -356,6 +356,29 @@ for step, batch in enumerate(train_loader):
     optimizer.step()
     {}
 """
+SUMS = """\
+import torch
+
+{}
+for step, batch in enumerate(train_loader):
+    total, parts = compute(net, batch.cuda(non_blocking=True))
+    total.backward()
+    optimizer.step()
+    for name in sums:
+        sums[name] += parts[name].item()
+    if step % 100 == 0:
+        sums = {{name: 0.0 for name in sums}}
+
+
+def compute(net, batch):
+    output = net(batch)
+    parts = {{"a": (output - batch).abs().mean(), "b": output.mean()}}
+    return sum(parts.values()), parts
+"""
+ELEMENTS = """\
+for i in range(len(loss)):
+        sums[i] += loss[i].item()
+"""
 NORM = "norm = torch.norm(loss)"
 COPY = """\
 import torch
@@ -538,6 +561,9 @@ for epoch in range(90):
             "accumulate with",
         ),
         ("GPU305", STEP.format("if loss.item() > 9: raise ValueError()"), "decide on the GPU"),
+        ("GPU305", SUMS.format("sums = {'a': 0.0, 'b': 0.0}"), "accumulate with `.detach()`"),
+        ("GPU305", SUMS.format("sums = {name: 0.0 for name in ['a', 'b']}"), "accumulate with `.detach()`"),
+        ("GPU305", STEP.format(ELEMENTS), "copy the whole tensor once"),
         ("GPU305", STEP.format("scale = net.boxes.cpu()\n    plt.imshow(scale)"), "draw it every N iterations"),
         ("GPU305", STEP.format("value = loss.item()\n    bar.set_postfix(loss=value)"), "show it every N iterations"),
         ("GPU305", STEP.format("n = int(loss.item()); rows = torch.zeros(n)"), "take the size from the host"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from gpulint.placement.subscript_indices import keeps_keys
 from gpulint.query import query
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import BindingKind, ModuleIndex
@@ -48,10 +49,11 @@ def length_of(module: ModuleIndex, source: ast.expr, depth: int = 0) -> int | No
             return length_of(module, part.iter, depth)
         case ast.Name(id=name) if depth < MAX_NAMES:
             bindings = reaching(module, module.scope(source).lookup(name), source)
-            if len(bindings) != 1 or bindings[0].kind is not BindingKind.ASSIGN or bindings[0].path:
+            if any(one.kind is not BindingKind.ASSIGN or one.path or one.value is None for one in bindings):
                 return None
-            value = bindings[0].value
-            return None if value is None or _grows(module, name) else length_of(module, value, depth + 1) or None
+            made = [one.value for one in bindings if one.value is not None and not keeps_keys(one.value, name)]
+            lengths = {length_of(module, value, depth + 1) for value in made}
+            return None if len(lengths) != 1 or _grows(module, name) else lengths.pop() or None
     return None
 
 

@@ -1,5 +1,5 @@
-"""Elements of a tensor on the GPU that a loop uses as indices of lists (``correct[labels[i]] += 1``), each of which
-waits."""
+"""Elements of a tensor on the GPU that a loop uses as indices of lists and tensors (``correct[labels[i]] += 1``), each
+of which waits: PyTorch makes a number of an index without axes, also where the tensor is on the same GPU."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.placement.host_values import HostValues
 from gpulint.project import Project
 from gpulint.semantic.reaching_definitions import reaching
-from gpulint.workspace.module_index import FUNCTIONS, Binding, ModuleIndex, last_name
+from gpulint.source import Span
+from gpulint.workspace.module_index import FUNCTIONS, Binding, BindingKind, ModuleIndex, last_name
 from gpulint_fixers.edits.statements import insert_above
 from gpulint_fixers.waits.inner_loops.gpu_indices import gpu_index
 
 _MOVES = frozenset({"to", "cuda"})
+_MAKES = frozenset({"zeros", "ones", "full", "empty"})
 
 
 def with_indices(project: Project, found: HostWait, made: Fix) -> Fix:
@@ -60,6 +62,21 @@ def stays_as_index(project: Project, found: HostWait, made: Fix) -> Declined | N
         if indexed is not None and inner in module.syntax.ancestors(indexed):
             index = ast.unparse(indexed.slice)
             return Declined(f"`{ast.unparse(indexed)}` waits for its index `{index}`, which is on the GPU as well")
+    return _table_index(project, module, inner, changed)
+
+
+def _table_index(project: Project, module: ModuleIndex, inner: ast.For, changed: set[Span]) -> Declined | None:
+    """Return why nothing is gained: the rounds index a table by what the loop takes from a tensor on the GPU
+    (``sums[group] += 1`` of ``for i, group in enumerate(groups)``), which the fix leaves there."""
+    for part in walk(inner):
+        if not isinstance(part, ast.Subscript) or not isinstance(part.value, ast.Name):
+            continue
+        element = _element(module, inner, part.slice)
+        if not _is_table(module, part.value) or module.syntax.span(element) in changed:
+            continue
+        if gpu_index(project, module, part) is part:
+            where, index = module.syntax.span(part).words, ast.unparse(part.slice)
+            return Declined(f"`{ast.unparse(part)}` in {where} waits for its index `{index}`, which is on the GPU")
     return None
 
 
@@ -74,12 +91,12 @@ def _inner(found: HostWait) -> ast.For | None:
 
 
 def _indices(project: Project, module: ModuleIndex, inner: ast.For) -> dict[ast.Subscript, str]:
-    """The elements of tensors on the GPU by which a loop indexes lists, with the tensors' names."""
+    """The elements of tensors on the GPU by which a loop indexes lists and tensors, with the tensors' names."""
     found: dict[ast.Subscript, str] = {}
     targets = {part.id for part in walk(inner.target) if isinstance(part, ast.Name)}
     for part in walk(inner):
         match part:
-            case ast.Subscript(value=ast.Name() as listed, slice=index) if _is_list(module, listed):
+            case ast.Subscript(value=ast.Name() as listed, slice=index) if _is_table(module, listed):
                 element = _element(module, inner, index)
             case _:
                 continue
@@ -119,18 +136,22 @@ def _is_index_alone(module: ModuleIndex, inner: ast.For, element: ast.Subscript)
     )
 
 
-def _is_list(module: ModuleIndex, node: ast.Name) -> bool:
-    """``[0.0] * 10``, ``list(0.0 for _ in range(10))``"""
-    bound = module.scope(node).lookup(node.id)
-    return bool(bound) and all(one.value is not None and not one.path and _makes_list(one.value) for one in bound)
+def _is_table(module: ModuleIndex, node: ast.Name) -> bool:
+    """``[0.0] * 10``, ``list(0.0 for _ in range(10))``, ``torch.zeros(10, device=device)``"""
+    bound = [one for one in module.scope(node).lookup(node.id) if one.kind is not BindingKind.AUGMENT]
+    return bool(bound) and all(one.value is not None and not one.path and _makes_table(one.value) for one in bound)
 
 
-def _makes_list(value: ast.expr) -> bool:
+def _makes_table(value: ast.expr) -> bool:
     match value:
         case ast.List() | ast.ListComp() | ast.Call(func=ast.Name(id="list")):
             return True
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr=name)):
+            return name in _MAKES
+        case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in _MOVES:
+            return _makes_table(inner)
         case ast.BinOp(op=ast.Mult(), left=left, right=right):
-            return _makes_list(left) or _makes_list(right)
+            return _makes_table(left) or _makes_table(right)
     return False
 
 

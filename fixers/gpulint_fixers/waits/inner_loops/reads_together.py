@@ -22,6 +22,7 @@ from gpulint_fixers.waits.inner_loops.hoisted_copies import copied_where_made
 from gpulint_fixers.waits.inner_loops.host_copies import copied_first
 from gpulint_fixers.waits.inner_loops.inner_lists import collected
 from gpulint_fixers.waits.inner_loops.invariant_copies import copied_above
+from gpulint_fixers.waits.inner_loops.list_indices import with_indices
 from gpulint_fixers.waits.inner_loops.stacked_copies import stacked
 from gpulint_fixers.waits.lists.row_lists import extended
 
@@ -38,7 +39,10 @@ def read_together(project: Project, found: HostWait) -> Fix | None:
         or stacked(project, found)
         or _of_values(project, found)
     )
-    return made or summed_once(project, found) or copied_first(project, found) or copied_where_made(found)
+    if (made := made or summed_once(project, found)) is not None:
+        return made
+    copied = copied_first(project, found)
+    return with_indices(project, found, copied) if copied is not None else copied_where_made(found)
 
 
 def _of_values(project: Project, found: HostWait) -> Fix | None:

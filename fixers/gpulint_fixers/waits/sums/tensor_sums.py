@@ -13,6 +13,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import FUNCTIONS, Binding, BindingKind, ModuleIndex
 from gpulint_fixers.waits.device_reads import is_torch_tensor, reads_of
 from gpulint_fixers.waits.element_types import is_integer
+from gpulint_fixers.waits.inner_loops.list_indices import stays_as_index
 
 _DEEPEST = 3
 """Functions that hand the tensor on."""
@@ -38,7 +39,8 @@ def added_to_tensor(project: Project, found: HostWait, statement: ast.AugAssign)
         return Declined("more is done with the number than adding it up")
     edit = reads[0].replaced(module, "" if is_integer(module, reads[0].tensor) else ".detach()")
     certain = is_torch_tensor(project, module, reads[0].tensor)
-    return Fix("add up on the GPU; the sum is the same", Safety.SAFE if certain else Safety.UNSAFE, (edit,))
+    made = Fix("add up on the GPU; the sum is the same", Safety.SAFE if certain else Safety.UNSAFE, (edit,))
+    return stays_as_index(project, found, made) or made
 
 
 def is_zeros(value: ast.expr) -> bool:
