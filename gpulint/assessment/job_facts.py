@@ -18,8 +18,7 @@ from gpulint.launch.local_copies import LOCAL
 from gpulint.libraries.schedulers import batch_systems
 from gpulint.programs.cpu_starts import computes_on_cpu, is_kept_on_cpu, starts_nothing_on_gpu
 from gpulint.programs.kept_environments import keeps_environment as keeps
-from gpulint.programs.kept_environments import leaves_existing
-from gpulint.programs.kept_environments import runs_without_image
+from gpulint.programs.kept_environments import leaves_existing, runs_without_image
 from gpulint.programs.single_gpu import only_on_one_gpu
 from gpulint.query import query
 from gpulint.rule import Kind
