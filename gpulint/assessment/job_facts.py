@@ -18,7 +18,7 @@ from gpulint.launch.local_copies import LOCAL
 from gpulint.libraries.schedulers import batch_systems
 from gpulint.programs.cpu_starts import computes_on_cpu, is_kept_on_cpu, starts_nothing_on_gpu
 from gpulint.programs.kept_environments import keeps_environment as keeps
-from gpulint.programs.kept_environments import runs_without_image
+from gpulint.programs.kept_environments import leaves_existing, runs_without_image
 from gpulint.programs.single_gpu import only_on_one_gpu
 from gpulint.query import query
 from gpulint.rule import Kind
@@ -209,13 +209,14 @@ def keeps_packages(subject: Subject) -> bool:
 
 def keeps_environment(subject: Subject) -> bool:
     """Return whether a Python installer finds what it installed in an earlier run: on the disks of a cluster or of a
-    runner of one's own. Conda solves the environment again, and ``git+`` builds are not kept."""
+    runner of one's own. Conda solves the environment again, unless it finds it made, and ``git+`` builds are not
+    kept."""
     document, span = subject.document, subject.finding.span
     if document is None or not subject.is_launcher or not subject.jobs:
         return False
     source = document.cell_source(span.cell)
     text = " ".join(source.line(number) for number in range(span.line, span.end_line + 1))
-    if not _INSTALLER.search(text) or _AGAIN.search(text):
+    if not (_INSTALLER.search(text) or leaves_existing(text)) or _AGAIN.search(text):
         return False
     models, activated = subject.project.models, ACTIVATED.search(document.source.text)
     return all(

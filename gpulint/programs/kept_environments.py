@@ -42,6 +42,15 @@ _OTHER_HOME = regex.compile(
 """Options of Apptainer by which an image takes what is installed, or programs do not see the home folder."""
 _HOMES = regex.compile(r"\b(?:HOME|PYTHONUSERBASE)=")
 _CREATES = frozenset({"conda", "mamba", "micromamba"})
+_MAKES = regex.compile(
+    r"\b(?:conda|mamba)[ \t]+(?:env[ \t]+)?create\b(?=[^\n]{0,300}[ \t](?:-n|-p|--name|--prefix|-f|--file)\b)"
+)
+_REPLACES = regex.compile(r"(?<!\S)(?:-y|-\w*y|--yes|--force)(?!\S)")
+_ANSWERS = regex.compile(
+    r"\bCONDA_ALWAYS_YES\b|\balways_yes\b|(?:\byes|\becho[ \t]+[\"']?y(?:es)?[\"']?)[ \t]*\|"
+    r"|\b(?:conda|mamba)[ \t]+(?:env[ \t]+)?remove\b"
+)
+"""What answers the question whether an environment of Conda is to be replaced, or removes one."""
 _PRESENCE = regex.compile(
     r"\bimport |command -v|\bwhich |pip show|env list|info --envs?\b|(?<!\S)-[def] "
     r"|\b(?:conda|mamba|micromamba|source) activate\b|bin/activate\b"
@@ -78,8 +87,12 @@ def keeps_environment(models: Models, job: Job, install: str = "") -> bool:
         return False
     if _IN_HOME in install.split() and not any(document.matches(_HOMES) for document in _documents(job)):
         return True
+    answered = any(document.matches(_ANSWERS) for document in _documents(job))
     return not any(map(_is_fresh, _documents(job))) and not any(
-        _creates(item.command) and not is_only_if_missing(item.command) for item in job.commands
+        _creates(item.command)
+        and not is_only_if_missing(item.command)
+        and (answered or not leaves_existing(" ".join(words_of(item.command))))
+        for item in job.commands
     )
 
 
@@ -98,6 +111,15 @@ def _creates(command: Command) -> bool:
     """``conda create``, ``conda env create``."""
     words = words_of(command)
     return bool(words) and words[0] in _CREATES and "create" in words[1:3]
+
+
+def leaves_existing(line: str) -> bool:
+    """Return whether a line makes an environment of Conda and leaves one that is there already as it is: without
+    ``--yes`` or ``--force``, whether to replace it is answered with no where nobody types.
+
+    https://docs.conda.io/projects/conda/en/stable/commands/create.html
+    """
+    return _MAKES.search(line) is not None and _REPLACES.search(line) is None
 
 
 def is_only_if_missing(command: Command) -> bool:

@@ -83,7 +83,7 @@ def test_one_core_leaves_none_to_workers(job: MakeJob, launcher: str) -> None:
     made = job({"train.py": PROGRAM, "job.sh": launcher})
     assert "one core" in made.refusal("GPU303")
     (found,) = made.scan("GPU303")
-    assert "(the job has at most one per process)" in found.finding.help
+    assert "(the job requests at most one per process)" in found.finding.help
 
 
 @pytest.mark.parametrize(("cpus", "workers"), [("$(cpus:6)", "6"), ("$(cores)", "3"), ("$(most)", "4"), ("2", "2")])

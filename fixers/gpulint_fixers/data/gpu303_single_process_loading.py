@@ -49,7 +49,7 @@ from gpulint_fixers.loading.workers import USUAL, worker_count
 _ZERO = regex.compile(r"(?:--?[\w-]+[=\s]+|[\w.]+\s*=\s*)?[\"']?(0)(?![\w.])")
 """``--workers 0``, ``num_workers=0``, or the number itself."""
 _NONE_WANTED = "the settings say that they want no workers, and that none should stay alive"
-_ONE_CORE = "the job has at most one core per process, which leaves none to workers; request more first"
+_ONE_CORE = "the job requests at most one core per process, which leaves none to workers; request more first"
 _ON_GPU = "workers could not move what they make to the GPU, which their parent process uses already"
 _SWITCHED_OFF = "a commented line beside it shows that somebody has switched the workers off"
 _COMMENTED = regex.compile(r"#[^\n]{0,200}\b(num_)?workers\s*=")

@@ -141,7 +141,7 @@ def advice(project: Project, loader: Loader) -> str:
             f"seed NumPy in each worker (`worker_init_fn`; before PyTorch 1.9 all draw the same from `{drawn}`), then "
         )
     if cores_per_process(project, loader.module.path) == 1:
-        first += "request more cores for each GPU (the job has at most one per process), then "
+        first += "request more cores for each GPU (the job requests at most one per process), then "
     shards = most_workers(project, loader)
     most = f", at most to its {shards} shard{'s' * (shards != 1)}" if shards is not None and shards < _MANY else ""
     said = f"{first}set `num_workers=`{of} to the job's cores per GPU{most}{_stays(project, loader)}"

@@ -40,6 +40,7 @@ from gpulint.launch.gpu_counts import alone, devices, processes
 from gpulint.launch.job import Job, JobLaunch, Setting
 from gpulint.launch.replaced_defaults import may_be_replaced
 from gpulint.numerals import whole
+from gpulint.programs.inline_checks import only_looks
 from gpulint.programs.multi_gpu_use import MultiGpuUse, Program, Use
 from gpulint.programs.unproven_use import of_other_stages
 from gpulint.project import Project
@@ -101,7 +102,11 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
     if job.task.system == "ray" or _divides_machine(job):
         return
     # A command in `$(...)` only queries something: a free port, a path.
-    starts = [start for start in job.launches if start.script is None and not start.launch.command.in_substitution]
+    starts = [
+        start
+        for start in job.launches
+        if start.script is None and not start.launch.command.in_substitution and not only_looks(project, start)
+    ]
     shown = {setting.value for start in starts for name in _VISIBLE if (setting := start.env.get(name)) is not None}
     # Where only some of the programs get a list, another one may well use the rest.
     hidden = {name for name in _VISIBLE if all(start.env.get(name) is not None for start in starts)}
