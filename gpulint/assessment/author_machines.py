@@ -25,14 +25,14 @@ _DEVICE = (
 )
 _IS = r"[ \t]{0,3}[:=|>?\uff1a-]{0,3}[ \t]{0,3}"
 _NAMED = (
-    rf"(?<![/\w]){_DEVICE}(?:[ \w]{{0,30}}['\"\])]{{0,2}}[ \t]{{0,3}}[:=|>\uff1a-]{{1,3}}|\(type=| set to use| is)?"
+    rf"(?<![/a-z_]){_DEVICE}(?:[ \w]{{0,30}}['\"\])]{{0,2}}[ \t]{{0,3}}[:=|>\uff1a-]{{1,3}}|\(type=| set to use| is)?"
     r"[ \t]{0,3}(?:torch\.)?(?:device\()?(?:type=)?['\"\[(<*`]{0,2}"
 )
 """A device and what stands between it and its name: ``Device: ``, ``device(type='``, ``Device set to use ``."""
 _VERBS = (
     r"\b(?:us(?:ing|es|ed?)|(?:runs?|running|trains?|training|trained)(?: \w{1,20}){0,2} on"
-    r"|fall(?:ing|s)? ?back (?:to|on)|fallback to|default(?:ing|s)? to|switch(?:ing|ed)? to|moved to)"
-    r"(?: the| an?| \d)? ?['\"]?"
+    r"|fall(?:ing|s)? ?back (?:to|on)|fallback to|default(?:ing|s)? to|switch(?:ing|ed)? to|moved to):?"
+    r"(?: the| an?| \d)? ?['\"{]{0,2}"
 )
 _AVAILABLE = (
     r"\b(?:cuda|gpus?|mps)(?: is|\.is)?"
@@ -50,7 +50,7 @@ _ON_CPU = regex.compile(
             rf"{_VERBS}cpu\b(?! (?:cores?|counts?|threads?|workers?|offload\w*|memory|ram|usage|time|instructions?)\b)",
             rf"{_AVAILABLE}(?:false|no\b(?! \w)|none\b|not available|\[\]|❌)",
             rf"{_COUNT}0\b",
-            r"\b(?:using|found|with) 0 gpus?\b",
+            r"\b(?:using|found|with) 0 gpus?\b|\bnot using (?:the |any |a )?gpus?\b",
             r"\bno (?:compatible |suitable |usable |available )?(?:gpus?|cuda|nvidia driver|accelerator)(?:/tpu)?\b"
             r"(?:[ -]\w{1,20}){0,3}?(?: (?:found|available|detected)| on your system|,)",
             r"\b(?:cuda|gpus?)(?: devices?|/gpu)?(?: (?:is|are|was|were|will))? (?:not|un) ?(?:be )?"
@@ -103,6 +103,8 @@ _NOTHING = frozenset({"false", "0", "[]"})
 _COLOURS = regex.compile(r"\x1b\[[\d;]{0,20}m")
 _CHOOSES = regex.compile(r"is_available|device_count|list_physical_devices|\bcpu\b|no_cuda|use_(?:cuda|gpu)")
 """Code that leaves open whether there is a GPU."""
+MAX_LINE, MAX_LINES = 500, 500
+"""Characters of a line, and lines of an output, in which devices are looked for."""
 MAX_NOTEBOOKS = 6
 """Most notebooks that import a module which are asked."""
 
@@ -139,19 +141,28 @@ def _is_shown_on_cpu(project: Project, path: Path) -> bool:
         return False  # it fails without a GPU, so that what it shows is of another version
     found = set[bool]()
     for cell, text in document.outputs:
-        found.update(_says(document.cells[cell].source.text, _COLOURS.sub("", text).lower()))
+        found.update(statements(text, document.cells[cell].source.text))
         if False in found:
             return False
     return True in found
 
 
-def _says(source: str, shown: str) -> Iterator[bool]:
-    """Yield for each statement of a cell's output on its device whether that is the CPU."""
+def _lines_on_hardware(shown: str) -> str:
+    """Return the lines of a text that may name a device, which are few of the lines of most."""
+    if not any(word in shown for word in _WORDS):
+        return ""
+    lines = (line for line in shown.splitlines() if any(word in line for word in _WORDS))
+    return "\n".join(line[:MAX_LINE] for line in islice(lines, MAX_LINES))
+
+
+def statements(text: str, source: str = "") -> Iterator[bool]:
+    """Yield for each statement on the device, in what a program or a cell with some source has printed, whether that is
+    the CPU."""
+    shown = _COLOURS.sub("", text).lower()
     last = shown.rstrip().rpartition("\n")[2].strip()
     if _ASKS.match(source.rstrip().rpartition("\n")[2]):
         yield last.rpartition(" ")[2] in _NOTHING
-    if not any(word in shown for word in _WORDS):
-        return
+    shown = _lines_on_hardware(shown)
     is_of_others = _OF_OTHERS.search(source) is not None
     rest, at = list[str](), 0
     for match in _ON_CPU.finditer(shown):

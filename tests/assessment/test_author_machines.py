@@ -39,6 +39,9 @@ def _found(folder: Path, *cells: tuple[str, dict[str, Any] | str], chooses: str 
         "\x1b[1mUsing device:\x1b[0m cpu",
         "device = 'cpu'",
         "Device set to use cpu",
+        "Using {'cpu'} device",
+        "\u4f7f\u7528\u8bbe\u5907: cpu",
+        "Not using GPU",
         "Training the model on CPU...",
         "CUDA available: False",
         "CUDA available False",
@@ -144,3 +147,75 @@ def test_a_module_of_such_notebooks_waits_with_none(
     files["run.ipynb"] = _notebook(("import work", ""), ("print(device)", shown), ("work.train()", ""))
     (found,) = bases(tmp_path, files, "GPU303")
     assert (SAYS in found) is expected
+
+
+def _program(folder: Path, **more: str) -> str:
+    files = {"net.py": "", "train.py": HEAD + IMAGES + CHOOSES + "total = 0.0\n" + TRAINING}
+    (found,) = bases(folder, files | {name.replace("__", "/"): text for name, text in more.items()}, "GPU303")
+    return found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Trained for 20 epochs on CPU.",
+        "The network was trained on a laptop CPU in two hours.",
+        "All experiments were run on an Intel i7 CPU.",
+        "No GPU needed.",
+        "No GPU is required.",
+        "The training does not require a GPU.",
+        "I don't have a GPU, so the model is small.",
+        "- **Hardware**: CPU",
+        "This project is CPU-only.",
+    ],
+)
+def test_a_readme_may_say_that_training_runs_on_a_cpu(tmp_path: Path, text: str) -> None:
+    found = _program(tmp_path, **{"README.md": f"# Fish\n\n{text}\n"})
+    assert found.startswith("low") and "its README says that it runs on a CPU" in found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Trained on a CPU; on a GPU it takes minutes.",
+        "No GPU needed for inference.",
+        "Training runs on CPU if there is no GPU.",
+        "Trained on an RTX 3090. No GPU is needed for the demo.",
+        "Runs on Colab. No GPU is required.",
+        "Install the CPU-only version of PyTorch.",
+        "Preprocessing uses all CPU cores.",
+        "Training on CPU is slow.",
+        "Training was run on a CPU cluster.",
+        "It runs with or without a GPU.",
+        "CPU-only machines are supported.",
+    ],
+)
+def test_a_readme_that_speaks_of_gpus_or_of_something_else_leaves_findings(tmp_path: Path, text: str) -> None:
+    assert _program(tmp_path, **{"README.md": f"# Fish\n\n{text}\n"}).startswith("high")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "level"),
+    [
+        ("train.log", "2025-01-01 INFO Using device: cpu\nepoch 1 loss 0.3\n", "low"),
+        ("logs__run1.txt", "nothing\n", "high"),
+        ("logs__train_1.txt", "Using cpu device\n", "low"),
+        ("slurm-123.out", "GPU available: False, used: False\n", "low"),
+        ("train.log", "Using device: cuda:0\n", "high"),
+        ("notes.txt", "Using device: cpu\n", "high"),
+    ],
+)
+def test_logs_tell_the_device_of_a_program(tmp_path: Path, name: str, text: str, level: str) -> None:
+    assert _program(tmp_path, **{name: text}).startswith(level)
+
+
+def test_logs_of_several_programs_are_told_apart_by_their_names(tmp_path: Path) -> None:
+    other = {"other.py": "print('another one')\n"}
+    assert _program(tmp_path / "a", **{"other.log": "Using device: cpu\n"}, **other).startswith("high")
+    assert _program(tmp_path / "b", **{"train.log": "Using device: cpu\n"}, **other).startswith("low")
+
+
+def test_a_job_that_requests_gpus_outweighs_notes_and_logs(tmp_path: Path) -> None:
+    job = "#!/bin/bash\n#SBATCH --gres=gpu:1\npython other.py\n"
+    more = {"train.log": "Using device: cpu\n", "README.md": "Trained on CPU.\n", "job.sh": job, "other.py": ""}
+    assert _program(tmp_path, **more).startswith("high")
