@@ -105,18 +105,37 @@ _CHOOSES = regex.compile(r"is_available|device_count|list_physical_devices|\bcpu
 """Code that leaves open whether there is a GPU."""
 MAX_LINE, MAX_LINES = 500, 500
 """Characters of a line, and lines of an output, in which devices are looked for."""
+_STARTS = ("!", "%run ", "python ")
+"""How lines of a cell begin that start a program."""
 MAX_NOTEBOOKS = 6
 """Most notebooks that import a module which are asked."""
 
 
 def names_cpu(subject: Subject) -> bool:
     """Return whether what a notebook has shown names the CPU as its device, and no GPU, and neither a job nor a GPU
-    that it requests runs it; or whether that is so of all that imports the module."""
+    that it requests runs it; or whether that is so of the notebooks that start a program, or of all that imports the
+    module."""
     if subject.module is None or subject.jobs:
         return False
     if subject.is_notebook:
         return _is_shown_on_cpu(subject.project, subject.path)
-    return _serves_such_notebooks(subject.project, subject.path)
+    return _serves_such_notebooks(subject.project, subject.path) or _is_started_on_cpu(subject.project, subject.path)
+
+
+@query
+def _is_started_on_cpu(project: Project, path: Path) -> bool:
+    """Return whether cells of notebooks start a program (``!python train.py``), and it has named the CPU there."""
+    found = set[bool]()
+    named = re.compile(rf"(?<![\w.-]){re.escape(path.name)}(?![\w.])")
+    for other in project.notebooks():
+        document = project.document(other) if project.contains(other, path.name.encode()) else None
+        if not isinstance(document, NotebookDocument):
+            continue
+        for cell, text in document.outputs:
+            lines = document.cells[cell].source.text.splitlines()
+            if any(line.lstrip().startswith(_STARTS) and named.search(line) for line in lines):
+                found.update((False,) if document.asks_for_gpu else statements(text))
+    return found == {True}
 
 
 @query

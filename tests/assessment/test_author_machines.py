@@ -219,3 +219,21 @@ def test_a_job_that_requests_gpus_outweighs_notes_and_logs(tmp_path: Path) -> No
     job = "#!/bin/bash\n#SBATCH --gres=gpu:1\npython other.py\n"
     more = {"train.log": "Using device: cpu\n", "README.md": "Trained on CPU.\n", "job.sh": job, "other.py": ""}
     assert _program(tmp_path, **more).startswith("high")
+
+
+@pytest.mark.parametrize(
+    ("source", "shown", "expected"),
+    [
+        ("!python train.py --epochs 3", "Using device: cpu\nepoch 1", True),
+        ("%run train.py", "Using device: cpu", True),
+        ("%%bash\npython train.py", "Using device: cpu", True),
+        ("!python train.py", "Using device: cuda", False),
+        ("!python other.py", "Using device: cpu", False),
+        ("!python pretrain.py", "Using device: cpu", False),
+        ("!cat train.py", "epoch 1", False),
+    ],
+)
+def test_a_program_that_a_notebook_has_started_names_its_device_there(
+    tmp_path: Path, source: str, shown: str, expected: bool
+) -> None:
+    assert (SAYS in _program(tmp_path, **{"run.ipynb": _notebook((source, shown))})) is expected
