@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from gpulint.assessment import (
+    author_machines,
+    author_notes,
     data_preparation,
     declared_defaults,
     desktops,
@@ -158,6 +160,9 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("a person looks at each of them", TO_LOW, desktops.shows_each, kinds=frozenset({"gradients"})),
     Circumstance("one evaluation after the training", TO_LOW, frequency.evaluates_once, kinds=frozenset({"gradients"})),
     Circumstance("for a machine without GPU", TO_LOW, place_facts.is_without_gpu),
+    Circumstance("its saved outputs name the CPU", TO_LOW, author_machines.names_cpu, not_kinds=_START),
+    Circumstance("its logs name the CPU", TO_LOW, author_notes.logs_name_cpu, not_kinds=_START),
+    Circumstance("its README says that it runs on a CPU", TO_LOW, author_notes.notes_name_cpu, not_kinds=_START),
     Circumstance("on the CPU by default", TO_LOW, place_facts.is_on_cpu_by_default, not_kinds=_START),
     Circumstance("kept on the CPU", TO_LOW, job_facts.keep_on_cpu, not_kinds=_START),
     Circumstance("its model stays on the CPU", TO_LOW, failing_places.leaves_model, not_kinds=_START),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 _PYTHON_KERNELS = ("python", "ipython", "pyspark", "conda-", "xpython")
 _SHOWN_ERRORS = 3
+MAX_OUTPUT, MAX_OUTPUTS = 20_000, 500
+"""Characters at each end of an output that are kept, and outputs: progress bars write megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,18 @@ class NotebookDocument(Document):
             text = "".join(line for line in lines if isinstance(line, str))
             cells.append(Cell(len(cells), kind, SourceText(text)))
         return tuple(cells)
+
+    @cached_property
+    def outputs(self) -> tuple[tuple[int, str], ...]:
+        """Text that cells have shown when they ran last, with the index of the cell; no tracebacks, which show code."""
+        shown = (
+            (index, text)
+            for index, item in enumerate(self._raw_cells())
+            if isinstance(item, dict) and isinstance(outputs := item.get("outputs"), list)
+            for output in outputs
+            if isinstance(output, dict) and (text := _shown(output))
+        )
+        return tuple(islice(shown, MAX_OUTPUTS))
 
     def cell_source(self, cell: int | None) -> SourceText:
         return self.source if cell is None else self.cells[cell].source
@@ -218,6 +233,15 @@ class NotebookDocument(Document):
         gpus = Count(1, span, "the notebook's GPU")
         held = Resources(gpus=gpus)
         return (Task(self.path.name, span, "session", held, self.scripts, system="notebook"),)
+
+
+def _shown(output: dict[str, Any]) -> str:
+    """Return the text of an output: what was printed, the value of the last line, or the message of an error."""
+    data = output.get("data")
+    raw = output.get("text") or (data.get("text/plain") if isinstance(data, dict) else None) or output.get("evalue")
+    parts = raw if isinstance(raw, list) else [raw]
+    text = "".join(part for part in parts if isinstance(part, str))
+    return text if len(text) <= 2 * MAX_OUTPUT else f"{text[:MAX_OUTPUT]}\n{text[-MAX_OUTPUT:]}"
 
 
 def _parsed(text: str) -> Any:

@@ -198,12 +198,18 @@ def _others(cause: Cause, context: Context) -> str:
 
 
 def _copies(cause: Cause, context: Context) -> str:
-    """``in 3 copies of this file: b/train.py, ...``, empty if there are none."""
-    if not cause.copies:
-        return ""
-    these = "copy" if len(cause.copies) == 1 else "copies"
-    paths = [context.relative(path) for path in cause.copies]
-    return f"in {len(paths):,} {these} of this file: {_listed(paths)}"
+    """``in 3 copies of this file: b/train.py, ...; the same code is also in c/train.py``, empty if there are none."""
+    said = []
+    if cause.copies:
+        these = "copy" if len(cause.copies) == 1 else "copies"
+        said.append(f"in {len(cause.copies):,} {these} of this file: {_listed_files(cause.copies, context)}")
+    if cause.alike:
+        said.append(f"the same code is also in {_listed_files(cause.alike, context)}")
+    return "; ".join(said)
+
+
+def _listed_files(paths: Sequence[Path], context: Context) -> str:
+    return _listed([context.relative(path) for path in paths])
 
 
 def _listed(texts: Sequence[str], count: int | None = None) -> str:

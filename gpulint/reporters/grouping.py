@@ -17,6 +17,7 @@ from gpulint.fix import TOGETHER, Declined, Fix, Safety, changes
 from gpulint.impact_causes import SET_TOO
 from gpulint.records import dataclass, field
 from gpulint.report import Result
+from gpulint.reporters.repeats import PROGRAMS, Repeats, find_repeats
 
 if TYPE_CHECKING:
     from gpulint.impact import Range
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 _NAMES = regex.compile(r"'[^']*'")
 _MARK = regex.compile(r"['`]")
 _DETAILS = regex.compile(r"'[^']*'|`[^`]*`|\d+")
-_SPACES = regex.compile(r"\s+")
-_PROGRAMS = (".py", ".ipynb")
 _CALLERS = ("called from the ", "in this ")
 """What findings say of the loops that they are reached from."""
 _EVALUATES = regex.compile(
@@ -44,7 +43,9 @@ class Cause:
 
     results: tuple[Result, ...]
     copies: tuple[Path, ...] = ()
-    """Other files with the same findings as the first one's: copies of it, or notebooks of one template."""
+    """Other files with the same findings as the first one's and the same code."""
+    alike: tuple[Path, ...] = ()
+    """Other files with the same findings on the same code, and other code besides: notebooks, files of one name."""
 
     @property
     def first(self) -> Finding:
@@ -127,10 +128,7 @@ class Section:
 
 def sections(report: Report, context: Context) -> list[Section]:
     """All findings of ``report``: jobs first, those with the highest impact and the most GPUs ahead, then the rest."""
-    leader_of = {} if context.verbose else _repeats(report.results, context)
-    copies = defaultdict[Path, list[Path]](list)
-    for path, leader in leader_of.items():
-        copies[leader].append(path)
+    repeats = Repeats({}) if context.verbose else find_repeats(report.results, context)
     jobs_of = defaultdict[Path, list[int]](list)
     for number, job in enumerate(report.jobs):
         for path in dict.fromkeys((job.place.path, *job.files)):
@@ -140,7 +138,7 @@ def sections(report: Report, context: Context) -> list[Section]:
     others = defaultdict[int, set[int]](set)
     for result in report.results:
         path = result.finding.path
-        if path in leader_of:
+        if path in repeats.leader_of:
             continue
         running = _named(result.finding, report.jobs, _running(result.finding, report.jobs, jobs_of))
         if not running:
@@ -152,13 +150,13 @@ def sections(report: Report, context: Context) -> list[Section]:
     found = [
         Section(
             report.jobs[number],
-            _causes(results, copies, context),
+            _causes(results, repeats, context),
             [report.jobs[other] for other in sorted(others[number])],
         )
         for number, results in of_job.items()
     ]
     found.sort(key=lambda section: (-_worst(section.causes), -section.gpus, _place(section)))
-    return [*found, Section(None, _causes(rest, copies, context, by_file=True))] if rest else found
+    return [*found, Section(None, _causes(rest, repeats, context, by_file=True))] if rest else found
 
 
 def most_important(sections: Iterable[Section], count: int) -> list[tuple[Section, Cause]]:
@@ -248,9 +246,7 @@ def _place(section: Section) -> str:
     return str(section.job.place.path if section.job is not None else section.causes[0].first.path)
 
 
-def _causes(
-    results: Sequence[Result], copies: dict[Path, list[Path]], context: Context, *, by_file: bool = False
-) -> list[Cause]:
+def _causes(results: Sequence[Result], repeats: Repeats, context: Context, *, by_file: bool = False) -> list[Cause]:
     """Results of a section by impact, the file if ``by_file``, severity and place; those of one cause joined."""
 
     def order(result: Result) -> tuple[int, str, int, object]:
@@ -262,11 +258,11 @@ def _causes(
     for number, result in enumerate(ordered):
         path = result.finding.path
         # Copies are named once for their file.
-        key = number if context.verbose else (_cause(result.finding), path if copies.get(path) else None)
+        key = number if context.verbose else (_cause(result.finding), path if any(repeats.of(path)) else None)
         groups.setdefault(key, []).append(result)
     for group in groups.values():
         group.sort(key=_strength)
-    return [Cause(tuple(group), tuple(sorted(copies.get(group[0].finding.path, ())))) for group in groups.values()]
+    return [Cause(tuple(group), *repeats.of(group[0].finding.path)) for group in groups.values()]
 
 
 def _strength(result: Result) -> tuple[int, float, bool]:
@@ -282,48 +278,8 @@ def _cause(found: Finding) -> object:
     itself, but names and numbers in a program only tell its places apart."""
     if found.cause is not None:
         return found.rule.code, found.cause.path, found.cause.span
-    pattern = _DETAILS if found.path.suffix in _PROGRAMS else _NAMES
+    pattern = _DETAILS if found.path.suffix in PROGRAMS else _NAMES
     return found.rule.code, found.severity, found.impact.level, pattern.sub("'", found.message)
-
-
-# -- copies ------------------------------------------------------------------------------------------------------------
-
-
-def _repeats(results: Sequence[Result], context: Context) -> dict[Path, Path]:
-    """File -> the file that it repeats.
-
-    That is one of no lower impact with the same findings on the same code, if both are notebooks, go by the same name,
-    or hold the same code apart from blank lines and comments.
-    """
-    by_path = defaultdict[Path, list[Finding]](list)
-    for result in results:
-        by_path[result.finding.path].append(result.finding)
-    alike = defaultdict[object, list[Path]](list)
-    for path, findings in by_path.items():
-        lines = [_SPACES.sub(" ", context.source(path, one.span.cell).line(one.span.line)) for one in findings]
-        marks = [(one.rule.code, one.message, line.strip()) for one, line in zip(findings, lines, strict=True)]
-        alike[path.suffix, *marks].append(path)
-    found: dict[Path, Path] = {}
-    for paths in alike.values():
-        leaders: list[Path] = []
-        for path in sorted(paths, key=lambda path: -max(one.impact.level for one in by_path[path])):
-            leader = next((one for one in leaders if _is_copy(one, path, context)), None)
-            if leader is None:
-                leaders.append(path)
-            else:
-                found[path] = leader
-    return found
-
-
-def _is_copy(path: Path, other: Path, context: Context) -> bool:
-    same_name = path.name == other.name and path.suffix in _PROGRAMS
-    return same_name or path.suffix == ".ipynb" or _code(path, context) == _code(other, context)
-
-
-def _code(path: Path, context: Context) -> list[str]:
-    """The lines of a file that are more than blanks or a comment."""
-    lines = (line.strip() for line in context.source(path).text.splitlines())
-    return [line for line in lines if line and not line.startswith("# ")]
 
 
 def gpus_of(job: JobSummary) -> str:

@@ -59,7 +59,7 @@ def _paths(cause: Cause) -> Iterator[Path]:
     for result in cause.results:
         yield result.finding.path
         yield from (other.path for other in result.finding.related)
-    yield from cause.copies
+    yield from (*cause.copies, *cause.alike)
 
 
 def _facts(cause: Cause, context: Context) -> Iterator[str]:
@@ -71,6 +71,7 @@ def _facts(cause: Cause, context: Context) -> Iterator[str]:
     places = [place(one.finding.path, one.finding.span, context) for one in cause.results[1:]]
     yield _fact("Also", _list(map(text, places)))
     yield _fact("Copies", _list(text(context.relative(path)) for path in cause.copies))
+    yield _fact("Same code in", _list(text(context.relative(path)) for path in cause.alike))
     name = f"{text(rule.code)} {text(rule.name)}"
     yield _fact("Rule", f'<a href="{text(rule.url)}" rel="noreferrer">{name}</a>' if _URL.fullmatch(rule.url) else name)
     advice, _, snippet = found.help.partition("\n")

@@ -76,7 +76,7 @@ def _row(cause: Cause, context: Context) -> Iterator[str]:
     message = found.message if len(found.message) <= _LONGEST else found.message[: _LONGEST - 3] + "..."
     yield f"[{prose(found.rule.code)}]({found.rule.url}) {prose(message.removesuffix('.'))}.{fix}"
     places = [context.place(item.finding.path, item.finding.span).rpartition(":")[0] for item in cause.results]
-    more = len(places) - 1 + len(cause.copies)
+    more = len(places) - 1 + len(cause.copies) + len(cause.alike)
     yield code(places[0]) + (f" and {counted(more, 'more place')}" if more else "")
 
 

@@ -216,14 +216,15 @@ def test_copies_of_a_file_are_one(shown: Any, tree: Path, notebook: Any) -> None
     (tree / "third.sh").write_text("echo WASTE\necho and more\n")
     (tree / "m.ipynb").write_text(notebook("a = 1", "HINT"))
     (tree / "n.ipynb").write_text(notebook("HINT"))
+    (tree / "o.ipynb").write_text(notebook("# The same", "a = 1", "HINT"))
     out = shown()
     assert order(out) == ["a/train.py:2:1", "first.sh:1:6", "m.ipynb:cell", "third.sh:1:6"]
     assert [line.strip() for line in out.splitlines() if "same:" in line] == [
-        "same: in 1 copy of this file: b/train.py",
+        "same: the same code is also in b/train.py",
         "same: in 1 copy of this file: second.sh",
-        "same: in 1 copy of this file: n.ipynb",
+        "same: in 1 copy of this file: o.ipynb; the same code is also in n.ipynb",
     ]
-    assert len(order(shown("--verbose"))) == 7
+    assert len(order(shown("--verbose"))) == 8
 
 
 def test_the_top_names_what_to_do_first(shown: Any, tree: Path) -> None:
