@@ -12,7 +12,7 @@ from gpulint.semantic.failing_calls import does_not_fit
 from gpulint.semantic.failing_names import absent_attributes, undefined_names
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
-from gpulint.semantic.unfit_arguments import fails_within
+from gpulint.semantic.unfit_arguments import fails_within, works_before
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, last_name
 
 if TYPE_CHECKING:
@@ -59,8 +59,9 @@ def _always_fails(project: Project, module: ModuleIndex, call: ast.Call) -> bool
 def _always_raises(project: Project, where: ModuleIndex, function: ast.FunctionDef) -> bool:
     if function not in where.syntax.tree.body or _yields(function):
         return False
-    raises = (part for part in function.body if isinstance(part, ast.Raise))
-    return any(_always(where, part, function) for part in raises) or bool(failures(project, where, function))
+    raises = (part for part in function.body if isinstance(part, ast.Raise) and _always(where, part, function))
+    found = (*raises, *failures(project, where, function))
+    return any(not works_before(where, part, function) for part in found)
 
 
 def _unpacks(project: Project, module: ModuleIndex, call: ast.Call) -> bool:

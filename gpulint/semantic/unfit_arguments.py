@@ -47,6 +47,8 @@ WORKS = regex.compile(
     re.IGNORECASE,
 )
 """Names of calls that may do all of a program's work."""
+_TRAINERS = regex.compile(r"train|learn|run|agent|engine|solver|self|policy|algo|experiment", re.IGNORECASE)
+"""Names of what ``train()`` makes train, not what it prepares for a training."""
 _CATCHERS = frozenset({"suppress", "raises", "assertRaises", "catch"})
 
 
@@ -170,17 +172,24 @@ def _always(module: ModuleIndex, node: ast.expr, function: ast.FunctionDef) -> b
     exits = (part for part in walk(function) if isinstance(part, _ENDS) and part.lineno < node.lineno)
     if below not in function.body or any(not isinstance(one, ast.Raise) for one in exits):
         return False
-    around = {node, *module.syntax.ancestors(node)}
-    before = (
-        part for part in walk(function) if part not in around and getattr(part, "lineno", node.lineno) < node.lineno
-    )
-    return not any(map(_works, before)) and all(
+    return not works_before(module, node, function) and all(
         _else_fails(module, test) for test, _ in conditions(module, node, function)
     )
 
 
+def works_before(module: ModuleIndex, node: ast.AST, function: FunctionNode) -> bool:
+    """Return whether a function may have done all of its work before it gets to a node, at which it fails."""
+    around, line = {node, *module.syntax.ancestors(node)}, getattr(node, "lineno", 0)
+    before = (part for part in walk(function) if part not in around and getattr(part, "lineno", line) < line)
+    return any(map(_works, before))
+
+
 def _works(part: ast.AST) -> bool:
-    """Return whether a part of a function may do all of its work, whatever fails below it."""
+    match part:
+        case ast.Call(func=ast.Attribute(attr="train" | "eval", value=model), args=[]) if not _TRAINERS.search(
+            last_name(model)
+        ):
+            return False  # a mode of a model
     return isinstance(part, LOOPS) or (isinstance(part, ast.Call) and bool(WORKS.search(last_name(part.func))))
 
 

@@ -136,25 +136,36 @@ def test_another_program_that_passes_an_object_runs(tmp_path: Path) -> None:
     assert not _found(tmp_path, "args", READS, "loaders('voc')", other=other)
 
 
-def test_what_fails_after_the_training_lets_it_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("start", "end", "runs"),
+    [
+        ("pass", "print(args.root)", True),
+        ("pass", "raise SystemExit(0)", True),
+        ("model.train()\n    print(args.root)", "pass", False),
+        ("trainer.train()\n    print(args.root)", "pass", True),
+    ],
+)
+def test_what_fails_after_the_training_lets_it_run(tmp_path: Path, start: str, end: str, runs: bool) -> None:
     program = """\
 import torch
 from photos import DataLoader, Photos
 
 
 def run(name, model, optimizer, args=None):
+    START
     for images, labels in DataLoader(Photos(), batch_size=64, shuffle=True):
         loss = torch.nn.functional.cross_entropy(model(images.cuda()), labels.cuda())
         loss.backward()
         optimizer.step()
-    print(args.root)
+    END
 
 
 if __name__ == "__main__":
     model = torch.nn.Linear(2, 2).cuda()
     run("voc", model, torch.optim.SGD(model.parameters(), lr=0.1))
 """
-    assert not fails(tmp_path, {"train.py": program})
+    program = program.replace("START", start).replace("END", end)
+    assert fails(tmp_path, {"train.py": program}) is not runs
 
 
 @pytest.mark.parametrize(("passed", "runs"), [("'voc'", False), ("args", True)])
