@@ -65,14 +65,18 @@ def shows_each(subject: Subject) -> bool:
 
 
 def _plain(subject: Subject, module: ModuleIndex, block: ast.AST) -> list[ast.Call]:
-    """The calls that each round of a loop, or each run of a function, does: statements of their own, also below a
-    switch that is on (``if show:`` where all calls pass ``show=True``)."""
+    """The calls that each round of a loop, or run of a function, does, also below a switch that is on (``if show:``
+    where all calls pass ``show=True``), in a test (``if cv2.waitKey(0) == 27: break``) and in an inner loop."""
     statements: list[ast.stmt] = list(getattr(block, "body", []))
+    found: list[ast.expr] = []
     for one in statements:
-        if (isinstance(one, ast.If) and _is_on(subject, module, one.test)) or isinstance(one, ast.With):
+        if isinstance(one, ast.If):
+            found.append(one.test)
+        elif isinstance(one, ast.Expr | ast.Assign):
+            found.append(one.value)
+        if isinstance(one, ast.With | ast.For) or (isinstance(one, ast.If) and _is_on(subject, module, one.test)):
             statements += one.body
-    calls = (one.value for one in statements if isinstance(one, ast.Expr | ast.Assign))
-    return [call for call in calls if isinstance(call, ast.Call)]
+    return [part for value in found for part in walk(value) if isinstance(part, ast.Call)]
 
 
 def _is_on(subject: Subject, module: ModuleIndex, test: ast.expr) -> bool:
@@ -88,6 +92,8 @@ def _is_on(subject: Subject, module: ModuleIndex, test: ast.expr) -> bool:
             function = module.function(test)
             if isinstance(function, FUNCTIONS) and name in parameters(function):
                 return _is_passed_true(subject, module, function, name)
+            return _is_true(subject, module, test)
+        case ast.Attribute(value=ast.Name(id="self")):
             return _is_true(subject, module, test)
     return False
 
@@ -115,7 +121,7 @@ def _is_true(subject: Subject, module: ModuleIndex, value: ast.expr) -> bool:
     """Return whether a value is written in the code and true: an option may be off in some command."""
     if isinstance(value, ast.Constant):
         return bool(value.value)
-    known = subject.project.fact(Constants).of(module, value) if isinstance(value, ast.Name) else None
+    known = subject.project.fact(Constants).of(module, value) if isinstance(value, ast.Name | ast.Attribute) else None
     return (
         known is not None
         and known.complete

@@ -25,7 +25,7 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.training.one_item_loops import has_one_round
 from gpulint.training.repetition import training_contexts
-from gpulint.training.unfinished_loops import ends_unfinished_loop
+from gpulint.training.unfinished_loops import stops_unfinished_loop
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name, source_text
 
@@ -328,6 +328,6 @@ def is_conditional_stop(subject: Subject) -> bool:
 
 
 def is_in_unfinished_loop(subject: Subject) -> bool:
-    """Return whether a debugger ends a loop that does nothing with what it makes."""
+    """Return whether a debugger stops a loop that does nothing with what it makes."""
     module, node = subject.module, subject.node
-    return module is not None and node is not None and ends_unfinished_loop(subject.project, module, node)
+    return module is not None and node is not None and stops_unfinished_loop(subject.project, module, node)

@@ -1,4 +1,4 @@
-"""Loops and training steps that nobody has finished: a debugger ends them, and nothing uses what they make."""
+"""Loops and training steps that nobody has finished: a debugger stops them, and nothing uses what they make."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from gpulint.project import Project
     from gpulint.workspace.module_index import ModuleIndex
 
-_IDLE = (ast.Pass, ast.Import, ast.ImportFrom, ast.Break, ast.Continue)
-_CHANGES_NOTHING = frozenset({"zero_grad", "train", "eval", "print", "synchronize", "to", "cuda"})
+_IDLE = (ast.Pass, ast.Import, ast.ImportFrom, ast.Break, ast.Continue, ast.Raise)
+_CHANGES_NOTHING = frozenset({"zero_grad", "train", "eval", "print", "synchronize", "to", "cuda", "exit"})
 """Calls whose effect is of no use once the program ends without a step."""
 _MAKES = frozenset({"range", "enumerate", "len", "next", "iter", "zip", "to", "cuda"})
 """Calls that only get at a batch."""
@@ -31,13 +31,10 @@ _ACTS = regex.compile(
 
 
 @query
-def ends_unfinished_loop(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
-    """Return whether a debugger is the last statement of a loop, or of a training step that a framework calls, which
-    does nothing else than to set variables, and nothing reads these behind it."""
-    inner = node
+def stops_unfinished_loop(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
+    """Return whether a debugger stops each round of a loop, or of a training step that a framework calls, which does
+    nothing else than to set variables, and nothing reads these behind it."""
     for up in module.syntax.ancestors(node):
-        if isinstance(inner, ast.stmt) and not _is_last(up, inner):
-            return False
         if isinstance(up, LOOPS):
             body = _makes(up.body) and _only_sets(up.body, node) and not _takes_steps(project, module, up)
             return body and not _is_read_after(module, up) and not _is_carried(up)
@@ -47,14 +44,7 @@ def ends_unfinished_loop(project: Project, module: ModuleIndex, node: ast.AST) -
             return hooked and body and not _takes_steps(project, module, up)
         if isinstance(up, ast.stmt) and not isinstance(up, ast.Expr | ast.With | ast.AsyncWith):
             return False
-        inner = up
     return False
-
-
-def _is_last(block: ast.AST, statement: ast.stmt) -> bool:
-    body = getattr(block, "body", [])
-    rest = body[body.index(statement) + 1 :] if statement in body else [None]
-    return all(isinstance(one, _IDLE) for one in rest)
 
 
 def _makes(body: list[ast.stmt]) -> bool:
@@ -86,7 +76,8 @@ def _is_idle(statement: ast.stmt, node: ast.AST) -> bool:
         case ast.AnnAssign(target=target):
             return _is_variable(target)
         case ast.Expr(value=ast.Call(func=func) as call):
-            return call is node or last_name(func) in _CHANGES_NOTHING
+            shows = last_name(func) == "print" and statement.lineno > getattr(node, "lineno", 0)
+            return call is node or (last_name(func) in _CHANGES_NOTHING and not shows)
         case ast.Expr(value=ast.Constant()):
             return True
     return isinstance(statement, _IDLE)
