@@ -6,13 +6,16 @@ import ast
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.documents.call_syntax import default_of
 from gpulint.documents.python import walk
+from gpulint.semantic.argument_binding import argument_of, parameters
 from gpulint.semantic.points_to import Resolver
+from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, last_name
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
-    from gpulint.workspace.module_index import ModuleIndex, NodeRef
+    from gpulint.workspace.module_index import FunctionNode, ModuleIndex, NodeRef
 
 _OPENS = frozenset(
     {
@@ -52,15 +55,78 @@ def shows_each(subject: Subject) -> bool:
     loop = next(around, None)
     return isinstance(loop, LOOPS) and any(
         _waits(subject, module, call)
-        or any(_waits(subject, one.module, own) for one in _called(subject, module, call) for own in _plain(one.node))
-        for call in _plain(loop)
+        or any(
+            _waits(subject, one.module, own)
+            for one in _called(subject, module, call)
+            for own in _plain(subject, one.module, one.node)
+        )
+        for call in _plain(subject, module, loop)
     )
 
 
-def _plain(block: ast.AST) -> list[ast.Call]:
-    """The calls that each round of a loop, or each run of a function, does: statements of their own."""
-    calls = (one.value for one in getattr(block, "body", []) if isinstance(one, ast.Expr | ast.Assign))
-    return [call for call in calls if isinstance(call, ast.Call)]
+def _plain(subject: Subject, module: ModuleIndex, block: ast.AST) -> list[ast.Call]:
+    """The calls that each round of a loop, or run of a function, does, also below a switch that is on (``if show:``
+    where all calls pass ``show=True``), in a test (``if cv2.waitKey(0) == 27: break``) and in an inner loop."""
+    statements: list[ast.stmt] = list(getattr(block, "body", []))
+    found: list[ast.expr] = []
+    for one in statements:
+        if isinstance(one, ast.If):
+            found.append(one.test)
+        elif isinstance(one, ast.Expr | ast.Assign):
+            found.append(one.value)
+        if isinstance(one, ast.With | ast.For) or (isinstance(one, ast.If) and _is_on(subject, module, one.test)):
+            statements += one.body
+    return [part for value in found for part in walk(value) if isinstance(part, ast.Call)]
+
+
+def _is_on(subject: Subject, module: ModuleIndex, test: ast.expr) -> bool:
+    """Return whether a name is true for all callers of its function, or for all that set it."""
+    match test:
+        case ast.BoolOp(op=ast.And(), values=values):
+            return all(_is_on(subject, module, value) for value in values)
+        case ast.Compare(left=left, ops=[ast.Is() | ast.Eq()], comparators=[ast.Constant(value=True)]):
+            return _is_on(subject, module, left)
+        case ast.Constant(value=value):
+            return bool(value)
+        case ast.Name(id=name):
+            function = module.function(test)
+            if isinstance(function, FUNCTIONS) and name in parameters(function):
+                return _is_passed_true(subject, module, function, name)
+            return _is_true(subject, module, test)
+        case ast.Attribute(value=ast.Name(id="self")):
+            return _is_true(subject, module, test)
+    return False
+
+
+def _is_passed_true(subject: Subject, module: ModuleIndex, function: FunctionNode, name: str) -> bool:
+    """Return whether each call of a function passes what is true for a parameter that the function leaves as it is."""
+    stored = any(
+        part.id == name and isinstance(part.ctx, ast.Store) for part in walk(function) if isinstance(part, ast.Name)
+    )
+    sites = subject.project.fact(Resolver).call_sites(module, function)
+    passed = [
+        (site.module, argument_of(function, site.node, name) or default_of(function.args, name))
+        for site in sites
+        if isinstance(site.node, ast.Call)
+    ]
+    return (
+        not stored
+        and bool(passed)
+        and len(passed) == len(sites)
+        and all(value is not None and _is_true(subject, where, value) for where, value in passed)
+    )
+
+
+def _is_true(subject: Subject, module: ModuleIndex, value: ast.expr) -> bool:
+    """Return whether a value is written in the code and true: an option may be off in some command."""
+    if isinstance(value, ast.Constant):
+        return bool(value.value)
+    known = subject.project.fact(Constants).of(module, value) if isinstance(value, ast.Name | ast.Attribute) else None
+    return (
+        known is not None
+        and known.complete
+        and all(one.source == "literal" and bool(one.value) for one in known.values)
+    )
 
 
 def _called(subject: Subject, module: ModuleIndex, call: ast.Call) -> list[NodeRef]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import ast
-import re
 import warnings
 from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.placement.unmoved_models import leaves_model_on_host, leaves_models_of
 from gpulint.programs.gpu_programs import GpuPrograms
@@ -17,6 +15,7 @@ from gpulint.query import query
 from gpulint.semantic.failing_calls import is_only_called
 from gpulint.semantic.failing_results import failures, takes_steps
 from gpulint.semantic.points_to import Resolver
+from gpulint.semantic.unfit_arguments import WORKS
 from gpulint.training.unfit_batches import unpacks_other_batches
 from gpulint.workload.failing_samples import draws_failing, failing_sample
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name, source_text
@@ -29,12 +28,6 @@ MAX_CALLS = 3
 """How many calls lead from a program to a place."""
 MAX_USERS = 10
 """Most programs of a module that are looked at."""
-_WORKS = regex.compile(
-    r"(^|_)(main|train\w*|fit\w*|run\w*|test\w*|eval\w*|valid\w*|epochs?|steps?|learn\w*|launch\w*|spawn|start|optimi[sz]e"
-    r"|infer\w*|predict\w*|generate|extract\w*|loop|process\w*|solve|forward|finetune|pretrain\w*|distill|warmup)(_|$)",
-    re.IGNORECASE,
-)
-"""Names of calls that may do all of a program's work."""
 _DOES_MORE = frozenset({"backward", "ArgumentParser", "parse_args", "DataLoader", "fit", "main"})
 """Calls of a program, unlike those of a module that tries what it defines when it is started."""
 _NOT_COMPILED = ("keyword argument repeated", "outside function", "outside loop", "not properly in loop")
@@ -176,7 +169,7 @@ def _may_work(part: ast.AST, error: ast.expr, step: ast.AST | None, module: Modu
         return False
     if step is not None and step in module.syntax.ancestors(part):
         return isinstance(part, LOOPS) and takes_steps(part)
-    return isinstance(part, LOOPS) or (isinstance(part, ast.Call) and bool(_WORKS.search(last_name(part.func))))
+    return isinstance(part, LOOPS) or (isinstance(part, ast.Call) and bool(WORKS.search(last_name(part.func))))
 
 
 @query

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.assessment.choices import is_of_other_class, is_other_choice, is_way_of_choice
-from gpulint.assessment.subject import node_at
 from gpulint.documents.python import walk
 from gpulint.launch.gpu_counts import gpus_of
 from gpulint.placement.default_devices import is_on_cpu
@@ -18,7 +17,6 @@ from gpulint.query import asked_once, query
 from gpulint.semantic import operating_systems, overridden_methods
 from gpulint.semantic.failing_calls import fails_each_call
 from gpulint.semantic.path_conditions import conditions
-from gpulint.semantic.unused_symbols import is_in_unused
 from gpulint.training import given_values
 from gpulint.training.collectives import WRAPPERS, wraps_itself
 from gpulint.training.explanations import updates_weights
@@ -27,6 +25,7 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.training.one_item_loops import has_one_round
 from gpulint.training.repetition import training_contexts
+from gpulint.training.unfinished_loops import stops_unfinished_loop
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name, source_text
 
@@ -56,16 +55,6 @@ _TRAINS = regex.compile(r"train|fit|distributed|ddp|dist\b|gpu|cuda|amp|fp16|ran
 
 _FOR_CPU = regex.compile(r"^(?!.*(gpu|cuda|offload|to_cpu|from_cpu|2cpu)).*(^|_)cpu(_|$)", re.IGNORECASE)
 """Names of modules and functions that are for machines without GPUs: ``cpu_settings.py``."""
-
-
-def is_in_uncalled_loop(subject: Subject) -> bool:
-    """Return whether the loop that leads to the place is in a function of another file that nothing calls."""
-    cause = subject.finding.cause
-    if cause is None or cause.path == subject.path or subject.is_notebook:
-        return False
-    module = subject.project.module_at(cause.path)
-    loop = node_at(module, cause.span) if module is not None else None
-    return module is not None and loop is not None and is_in_unused(subject.project, module, loop)
 
 
 def fails_before(subject: Subject) -> bool:
@@ -336,3 +325,9 @@ def is_conditional_stop(subject: Subject) -> bool:
     """Return whether a program stops for a person only under a condition: in the branch for what was not foreseen."""
     module, node = subject.module, subject.node
     return module is not None and node is not None and subject.project.fact(Guards).is_conditional(module, node)
+
+
+def is_in_unfinished_loop(subject: Subject) -> bool:
+    """Return whether a debugger stops a loop that does nothing with what it makes."""
+    module, node = subject.module, subject.node
+    return module is not None and node is not None and stops_unfinished_loop(subject.project, module, node)

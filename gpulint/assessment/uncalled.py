@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint.assessment.subject import node_at
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
-from gpulint.semantic.unused_symbols import is_in_broken_files, is_in_unused, is_unused
+from gpulint.semantic.unused_symbols import is_in_broken_files, is_in_unnamed_method, is_in_unused, is_unused
 from gpulint.source import Span
-from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, NodeRef
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
@@ -37,6 +38,30 @@ def is_not_called(subject: Subject) -> bool:
 def only_broken_files_use(subject: Subject) -> bool:
     """Return whether what names the class or function around a place has a syntax error, and cannot run."""
     return _is_unused(subject) and _is_in_broken_files(subject)
+
+
+def is_in_uncalled_loop(subject: Subject) -> bool:
+    """Return whether the loop that leads to the place is in a function of another file that nothing calls, or all loops
+    that do are in such methods."""
+    cause = subject.finding.cause
+    if cause is None or subject.is_notebook:
+        return False
+    module = subject.project.module_at(cause.path)
+    loop = node_at(module, cause.span) if module is not None else None
+    if module is None or loop is None:
+        return False
+    if cause.path != subject.path and is_in_unused(subject.project, module, loop):
+        return True
+    ways = [context for context in subject.contexts if context.calls]
+    return len(ways) == len(subject.contexts) > 0 and all(_is_in_uncalled_method(subject, one.loop) for one in ways)
+
+
+def _is_in_uncalled_method(subject: Subject, loop: NodeRef) -> bool:
+    """Return whether a loop is in a method that nothing in the tree names. Those who install a package may call it, but
+    not the jobs of the tree."""
+    return not isinstance(loop.node, FUNCTIONS) and is_in_unnamed_method(
+        subject.project, loop.module, loop.node, offered=not subject.jobs
+    )
 
 
 def only_unused_read(subject: Subject) -> bool:

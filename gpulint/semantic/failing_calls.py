@@ -99,16 +99,16 @@ def does_not_fit(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
         return False
     bindings = module.scope(call.func).lookup(call.func.id)
     found = project.fact(Resolver).points_to(module, call.func) if len(bindings) == 1 else ()
-    if len(found) != 1 or found[0].path or not _is_only(project, found[0]):
+    if len(found) != 1 or found[0].path or not is_only(project, found[0]):
         return False
     made = found[0].node
     if isinstance(made, ast.FunctionDef):
         return not made.decorator_list and made.args.kwarg is None and _misses(made, call, bound=False)
-    constructor = _constructor(project, found[0]) if isinstance(made, ast.ClassDef) else None
+    constructor = constructor_of(project, found[0]) if isinstance(made, ast.ClassDef) else None
     return constructor is not None and _misses(constructor, call, bound=True)
 
 
-def _is_only(project: Project, ref: NodeRef) -> bool:
+def is_only(project: Project, ref: NodeRef) -> bool:
     """Return whether nothing else of its module has the name of a class or function, nor of another file of the name
     of that module, which may be the one that is found where the program is started."""
     if not isinstance(ref.node, ast.ClassDef | ast.FunctionDef) or ref.node not in ref.module.syntax.tree.body:
@@ -120,7 +120,7 @@ def _is_only(project: Project, ref: NodeRef) -> bool:
     return not any(project.contains(path, name.encode()) for path in same)
 
 
-def _constructor(project: Project, ref: NodeRef) -> FunctionNode | None:
+def constructor_of(project: Project, ref: NodeRef) -> FunctionNode | None:
     """The constructor of a class of which no decorator, metaclass or second base may make another."""
     assert isinstance(ref.node, ast.ClassDef)
     for _, owner in project.fact(Resolver).mro(ref.module, ref.node):

@@ -12,6 +12,7 @@ from gpulint.semantic.failing_calls import does_not_fit
 from gpulint.semantic.failing_names import absent_attributes, undefined_names
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
+from gpulint.semantic.unfit_arguments import fails_within, works_before
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, last_name
 
 if TYPE_CHECKING:
@@ -29,14 +30,15 @@ _CATCHERS = frozenset({"suppress", "raises", "assertRaises", "catch"})
 @cyclic(_NONE)
 def failures(project: Project, module: ModuleIndex, block: ast.AST) -> tuple[ast.expr, ...]:
     """Return what raises an error in each run of a function, loop or module: names that nothing defines, calls that do
-    not fit or of functions that always raise an error, and values that are not what they are unpacked to (``_, accuracy
-    = score(output, target)``)."""
+    not fit, of functions that raise an error always or with what they get, and values that are not what they are
+    unpacked to (``_, accuracy = score(output, target)``)."""
     calls = [part for part in walk(block) if isinstance(part, ast.Call)]
     names = [*undefined_names(project, module), *absent_attributes(project, module)]
     found = [
         *(name for name in names if block in module.syntax.ancestors(name)),
         *(call for call in calls if _unpacks(project, module, call)),
         *(call for call in calls if does_not_fit(project, module, call) or _always_fails(project, module, call)),
+        *(call for call in calls if fails_within(project, module, call) is not None),
     ]
     return tuple(part for part in found if _always(module, part, block))
 
@@ -57,8 +59,9 @@ def _always_fails(project: Project, module: ModuleIndex, call: ast.Call) -> bool
 def _always_raises(project: Project, where: ModuleIndex, function: ast.FunctionDef) -> bool:
     if function not in where.syntax.tree.body or _yields(function):
         return False
-    raises = (part for part in function.body if isinstance(part, ast.Raise))
-    return any(_always(where, part, function) for part in raises) or bool(failures(project, where, function))
+    raises = (part for part in function.body if isinstance(part, ast.Raise) and _always(where, part, function))
+    found = (*raises, *failures(project, where, function))
+    return any(not works_before(where, part, function) for part in found)
 
 
 def _unpacks(project: Project, module: ModuleIndex, call: ast.Call) -> bool:

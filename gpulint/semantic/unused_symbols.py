@@ -43,8 +43,7 @@ def is_unused(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
     names."""
     if is_in_unused(project, module, node):
         return True
-    method = _method(project, module, node)
-    return method is not None and not _is_method_named(project, module, method)
+    return is_in_unnamed_method(project, module, node, offered=True)
 
 
 def is_in_unused(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
@@ -52,6 +51,13 @@ def is_in_unused(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
     calls methods of others."""
     owner = _owner(module, node)
     return owner is not None and not _is_used(project, module, owner, MAX_OWNERS)
+
+
+def is_in_unnamed_method(project: Project, module: ModuleIndex, node: ast.AST, *, offered: bool) -> bool:
+    """Return whether a node is in a method that nothing in the tree names; unless ``offered``, also where those who
+    install its package may."""
+    method = _method(project, module, node)
+    return method is not None and not _is_method_named(project, module, method, offered)
 
 
 def _method(project: Project, module: ModuleIndex, node: ast.AST) -> FunctionNode | None:
@@ -95,10 +101,11 @@ def _is_opened(project: Project, module: ModuleIndex, owner: ast.ClassDef, metho
 
 
 @query
-def _is_method_named(project: Project, module: ModuleIndex, method: FunctionNode) -> bool:
-    """Return whether anything in the tree but definitions and documentation may mean a method by its name."""
+def _is_method_named(project: Project, module: ModuleIndex, method: FunctionNode, offered: bool) -> bool:
+    """Return whether anything in the tree but definitions and documentation may mean a method by its name, or, where
+    ``offered`` counts, whoever installs its package."""
     word = word_of(method.name)
-    if is_offered(project, module.path) or project.is_in_other_files(word):
+    if (offered and is_offered(project, module.path)) or project.is_in_other_files(word):
         return True
     modules = (project.module_at(path) for path in project.word_index.mentioning(word) if not cannot_run(project, path))
     return any(

@@ -18,6 +18,7 @@ from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
 from gpulint.source import Span
+from gpulint.training.unfinished_loops import stops_unfinished_loop
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 from gpulint_fixers.edits.imports import drop_import
 from gpulint_fixers.edits.statements import remove_statement, with_own_comment
@@ -44,6 +45,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     module = project.module(document)
     if module is not None and _ends_own_test(project, module, found.statement):
         return Declined("it ends the module's own test, to look at the results")
+    if module is not None and stops_unfinished_loop(project, module, found.statement):
+        return Declined("nothing uses what the loop makes: without the debugger, it would make that for nothing")
     if _empties_block(document.python, found.statement):
         return Declined(_ALL)
     if found.asks:
