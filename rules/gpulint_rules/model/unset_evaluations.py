@@ -26,7 +26,7 @@ def graphs_kept_in_passes(project: Project, module: ModuleIndex) -> Iterator[Inf
     """Loops over batches of a function that gets the model from a program that trains it, where each round certainly
     leaves its graph in a total or a list."""
     loops = project.fact(LoopContexts)
-    for loop in module.loops:
+    for loop in module.loops if "torch" in module.packages else ():
         function = module.function(loop)
         if not isinstance(loop, ast.For) or not isinstance(function, ast.FunctionDef) or stops_at_once(loop):
             continue
