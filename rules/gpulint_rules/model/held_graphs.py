@@ -57,7 +57,7 @@ def held_in(project: Project, found: InferenceLoop) -> HeldGraph | None:
 
 def _lasts(project: Project, module: ModuleIndex, outer: LoopNode, statement: ast.stmt, name: str) -> bool:
     """Return whether a statement is met in every round of the loop over the batches, and what takes its value was there
-    before the loop and is not made anew in it."""
+    before the loop and is not made again in it."""
     loops, guards = project.fact(LoopContexts), project.fact(Guards)
     loop = next((up for up in loops.around(module, statement) if loops.over_loader(module, up)), outer)
     inside = changes(module, loop)
