@@ -80,6 +80,7 @@ def circumstances(subject: Subject) -> Iterator[Circumstance]:
 
 _PAGEABLE = frozenset({"pageable-transfer"})
 _BATCH = frozenset({"small-batch", "small-evaluation-batch", "single-sample-evaluation"})
+_EVALUATION = frozenset({"gradients", "held-graphs"})
 _SINGLE = frozenset({"single-sample-evaluation"})
 _EXCHANGE = frozenset({"gradient-exchange"})
 _BETWEEN_PROCESSES = frozenset({"parameter-search", "collective", "slow-exchange"})
@@ -145,9 +146,9 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("a demo", 1, file_facts.is_demo, not_kinds=_START),
     Circumstance("shows a trained model", TO_LOW, file_facts.shows_model, kinds=_MODES),
     Circumstance("a notebook", 1, file_facts.is_notebook, not_kinds=_DATA_PARALLEL),
-    Circumstance("for a figure", TO_LOW, file_facts.evaluates_for_figure, kinds=frozenset({"gradients"})),
+    Circumstance("for a figure", TO_LOW, file_facts.evaluates_for_figure, kinds=_EVALUATION),
     Circumstance("only notebooks call it", 1, siblings.only_notebooks_call),
-    Circumstance("in a loop over a few samples", TO_LOW, few_rounds.looks_at_few, kinds=frozenset({"gradients"})),
+    Circumstance("in a loop over a few samples", TO_LOW, few_rounds.looks_at_few, kinds=_EVALUATION),
     Circumstance("few samples", 1, file_facts.uses_few, not_kinds=_START),
     Circumstance("prepares data once, by its name", 1, data_preparation.prepares_once, kinds=_MODES),
     Circumstance("evaluates or shows only", TO_LOW, file_facts.inspects, not_kinds=_START | _STOP),
@@ -157,9 +158,10 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
         documented_programs.inspects_in_no_command,
         kinds=_STOP,
     ),
-    Circumstance("of a few batches each time", TO_LOW, few_rounds.evaluates_few, kinds=frozenset({"gradients"})),
-    Circumstance("a person looks at each of them", TO_LOW, desktops.shows_each, kinds=frozenset({"gradients"})),
+    Circumstance("of a few batches each time", TO_LOW, few_rounds.evaluates_few, kinds=_EVALUATION),
+    Circumstance("a person looks at each of them", TO_LOW, desktops.shows_each, kinds=_EVALUATION),
     Circumstance("one evaluation after the training", TO_LOW, frequency.evaluates_once, kinds=frozenset({"gradients"})),
+    Circumstance("one evaluation after the training", 1, frequency.evaluates_once, kinds=frozenset({"held-graphs"})),
     Circumstance("for a machine without GPU", TO_LOW, place_facts.is_without_gpu),
     Circumstance("its saved outputs name the CPU", TO_LOW, author_machines.names_cpu, not_kinds=_START),
     Circumstance("its logs name the CPU", TO_LOW, author_notes.logs_name_cpu, not_kinds=_START),

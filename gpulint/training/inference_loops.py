@@ -263,6 +263,11 @@ def _enabled(project: Project, module: ModuleIndex, node: ast.AST, depth: int) -
     return _calls_enabled(project, module, function, depth)
 
 
+def leaves_enabled(project: Project, module: ModuleIndex, function: FunctionNode) -> bool:
+    """Return whether all calls of a function leave gradients enabled, and none differentiates what it returns."""
+    return _calls_enabled(project, module, function, 0)
+
+
 @cyclic(False)
 def _calls_enabled(project: Project, module: ModuleIndex, function: FunctionNode, depth: int) -> bool:
     """Return whether all calls of a function leave gradients enabled."""

@@ -87,7 +87,9 @@ def _collected(loop: LoopNode, forward: ast.Call) -> frozenset[str]:
         match part:
             case ast.Assign(targets=[target], value=value) if _holds(value, forward, holders):
                 name = dotted(target.value) if isinstance(target, ast.Subscript) else dotted(target)
-                if isinstance(target, ast.Subscript) or any(dotted(inner) == name != "" for inner in _parts(value)):
+                if isinstance(target, ast.Subscript) or any(
+                    dotted(inner) == name != "" for inner in parts_with_graph(value)
+                ):
                     kept.add(name)
                 holders |= {dotted(inner) for inner in (target.elts if isinstance(target, ast.Tuple) else [target])}
             case ast.AugAssign(target=target, value=value) if _holds(value, forward, holders):
@@ -99,10 +101,10 @@ def _collected(loop: LoopNode, forward: ast.Call) -> frozenset[str]:
 
 
 def _holds(value: ast.expr, forward: ast.Call, holders: set[str]) -> bool:
-    return any(part is forward or dotted(part) in holders - {""} for part in _parts(value))
+    return any(part is forward or dotted(part) in holders - {""} for part in parts_with_graph(value))
 
 
-def _parts(value: ast.expr) -> Iterator[ast.expr]:
+def parts_with_graph(value: ast.expr) -> Iterator[ast.expr]:
     """The parts of a value whose graphs it keeps."""
     if isinstance(value, ast.Compare) or (isinstance(value, ast.Attribute) and value.attr in _WITHOUT_GRAPH):
         return
@@ -113,7 +115,7 @@ def _parts(value: ast.expr) -> Iterator[ast.expr]:
         inner = part.value if isinstance(part, ast.keyword) else part
         inner = inner.iter if isinstance(inner, ast.comprehension) else inner
         if isinstance(inner, ast.expr):
-            yield from _parts(inner)
+            yield from parts_with_graph(inner)
 
 
 def _set_by(part: ast.AST) -> Iterator[tuple[str, ast.expr, bool]]:
@@ -132,7 +134,7 @@ def _set_by(part: ast.AST) -> Iterator[tuple[str, ast.expr, bool]]:
 
 def _made_of(module: ModuleIndex, function: FunctionNode | None, steps: list[ast.Call], after: int) -> frozenset[str]:
     """Names that what is propagated is made of, as far as the assignments below a line tell."""
-    names = {dotted(part) for step in steps for part in _parts(step)} - {""}
+    names = {dotted(part) for step in steps for part in parts_with_graph(step)} - {""}
     if not names:
         return frozenset()
     statements: Iterator[ast.stmt | ast.Call] = module.syntax.of(ast.Assign, ast.AugAssign, ast.For, ast.Call)
@@ -140,9 +142,15 @@ def _made_of(module: ModuleIndex, function: FunctionNode | None, steps: list[ast
         one for part in statements if part.lineno > after and module.function(part) is function for one in _set_by(part)
     ]
     for _ in range(MAX_ASSIGNED):
-        found = {dotted(part) for target, value, _ in assigned if target in names for part in _parts(value)} - {""}
+        found = {
+            dotted(part) for target, value, _ in assigned if target in names for part in parts_with_graph(value)
+        } - {""}
         if found <= names:
             break
         names |= found
-    anew = {name for name, value, is_set in assigned if is_set and all(dotted(part) != name for part in _parts(value))}
+    anew = {
+        name
+        for name, value, is_set in assigned
+        if is_set and all(dotted(part) != name for part in parts_with_graph(value))
+    }
     return frozenset(names - (anew if after else set()))

@@ -92,6 +92,7 @@ def is_periodic(project: Project, module: ModuleIndex, test: ast.expr, holds: bo
             and part not in asked_options(module, test)
             and not _counts_up(module, part)
             and not _is_divisor(module, part)
+            and (holds or not _ends_loop(module, test))
         ):
             if not _is_always_one(project.fact(Constants).of(module, part)):
                 return True
@@ -203,6 +204,12 @@ def _is_rest(node: ast.AST) -> TypeGuard[ast.BinOp]:
 def _is_divisor(module: ModuleIndex, part: ast.AST) -> bool:
     up = module.syntax.parents.get(part)
     return up is not None and _is_rest(up) and up.right is part
+
+
+def _ends_loop(module: ModuleIndex, test: ast.expr) -> bool:
+    """``if step // accumulation_steps == limit: break``: all rounds before the last one pass by."""
+    exit_ = module.syntax.parents.get(test)
+    return isinstance(exit_, ast.If) and exit_.test is test and isinstance(exit_.body[-1], ast.Break)
 
 
 def _passes_multiple(module: ModuleIndex, node: ast.AST, test: ast.expr, holds: bool) -> bool:

@@ -22,9 +22,9 @@ from gpulint.workspace.module_index import FunctionNode, LoopNode, ModuleIndex, 
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-_OF_MODELS = ("parameters", "named_parameters", "state_dict", "load_state_dict", "train", "zero_grad")
+OF_MODELS = ("parameters", "named_parameters", "state_dict", "load_state_dict", "train", "zero_grad")
 """Methods that tell that a value is a model."""
-_ADAPTS = regex.compile(r"adapt|adversar|attack|saliency|grad_?cam|meta|inner_|ascent|virtual", re.IGNORECASE)
+MAY_DIFFERENTIATE = regex.compile(r"adapt|adversar|attack|saliency|grad_?cam|meta|inner_|ascent|virtual", re.IGNORECASE)
 """Words of functions that may differentiate what they compute of held-out batches."""
 
 
@@ -96,7 +96,7 @@ def _loops(module: ModuleIndex) -> dict[FunctionNode | None, list[ast.For]]:
 def _may_differentiate(module: ModuleIndex, function: FunctionNode | None) -> bool:
     if function is None:
         return "set_grad_enabled" in module.calls_by_name
-    return speaks_of_gradients(module, function) or bool(_ADAPTS.search(function.name))
+    return speaks_of_gradients(module, function) or bool(MAY_DIFFERENTIATE.search(function.name))
 
 
 def _trained(project: Project, module: ModuleIndex, function: FunctionNode | None) -> frozenset[str]:
@@ -107,12 +107,18 @@ def _trained(project: Project, module: ModuleIndex, function: FunctionNode | Non
         for call in module.calls_of(function)
         if next((loops.role(module, loop) for loop in loops.around(module, call)), None) is Role.STEP
     }
-    models = {name for method in _OF_MODELS for name in _receivers(module, method)}
-    return frozenset(run & models - _receivers(module, "eval") - {""})
+    models = {name for method in OF_MODELS for name in _receivers(module, method)}
+    return frozenset(run & models - _evaluated(module, function) - {""})
 
 
 def _receivers(module: ModuleIndex, method: str) -> set[str]:
     calls = module.calls_by_name.get(method, ())
+    return {dotted(call.func.value) for call in calls if isinstance(call.func, ast.Attribute)}
+
+
+def _evaluated(module: ModuleIndex, function: FunctionNode | None) -> set[str]:
+    """Return the names of models that a function, or the top level of the module, sets to evaluation."""
+    calls = [call for call in module.calls_by_name.get("eval", ()) if module.function(call) in (function, None)]
     return {dotted(call.func.value) for call in calls if isinstance(call.func, ast.Attribute)}
 
 

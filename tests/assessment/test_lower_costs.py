@@ -723,7 +723,7 @@ def test_packages_for_notebooks_of_a_person_cost_little(tmp_path: Path, start: s
 @pytest.mark.parametrize(("indent", "once"), [("", True), ("    ", False)])
 def test_a_cell_that_evaluates_once_costs_little(tmp_path: Path, indent: str, once: bool) -> None:
     training = f"{HEAD}loader = DataLoader(photos, num_workers=4)\n{TRAINING}"
-    evaluation = "model.eval()\nfor images, labels in test_loader:\n    found.append(model(images.cuda()).cpu())\n"
+    evaluation = "model.eval()\nfor images, labels in test_loader:\n    found.append(model(images.cuda()).argmax(1))\n"
     cells = [training + textwrap.indent(evaluation, indent)] if indent else [training, evaluation]
     code = [
         {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": one} for one in cells
@@ -738,7 +738,7 @@ def test_a_cell_that_evaluates_once_costs_little(tmp_path: Path, indent: str, on
 def test_an_evaluation_for_a_figure_costs_little(tmp_path: Path, figure: str, level: str) -> None:
     compare = (
         "import matplotlib.pyplot as plt\n\n\ndef compare(test_loader):\n    model.eval()\n"
-        f"{figure}    for images, labels in test_loader:\n        found.append(model(images.cuda()).cpu())\n"
+        f"{figure}    for images, labels in test_loader:\n        found.append(model(images.cuda()).argmax(1))\n"
         "    save(found)\n\n\ncompare(photos)\n"
     )
     program = f"{HEAD}model = Net().cuda()\ntest_loader = DataLoader(photos, num_workers=4)\n{compare}"

@@ -43,6 +43,9 @@ def asked(root: Path, code: str) -> tuple[Project, ModuleIndex, ast.Call]:
         ("logged = log = False\nfor i in x:\n    if not log:\n        look()\n        log = True", False),
         ("log = False\nfor i in x:\n    if log:\n        look()\n        log = True", False),
         ("for i in x:\n    log = not log\n    if log:\n        look()", False),
+        ("for i in x:\n    if i // log_steps == last:\n        break\n    look()", False),
+        ("for i in x:\n    if i // log_steps == last:\n        continue\n    look()", True),
+        ("for i in x:\n    if i // log_steps != last:\n        look()\n        break", True),
         ("def f(log=False):\n    if log:\n        look()\n    f(log=not log)", False),
     ],
 )

@@ -3,11 +3,15 @@ A loop that runs a model in evaluation mode (after ``model.eval()``) while gradi
 or ``torch.inference_mode`` around it, on its function, or around any call of that function. Also a loop over a held-out
 loader between the steps of a training, though the model stays in training mode.
 
+So is a pass of a function that evaluates by its name, where nothing sets the model to evaluation but a total or a
+list keeps the loss of each batch with its graph (``losses.append(loss)``, ``total += loss``).
+
 Recognizes evaluation loops that are written out in PyTorch.
 
 Why it costs GPU time
 Every forward pass stores its activations for a backward pass that never comes. The memory forces smaller batches, and
-insufficient GPU memory ends jobs: it accounts for 3.1% of the study's 706 issues in 400 jobs.
+insufficient GPU memory ends jobs: it accounts for 3.1% of the study's 706 issues in 400 jobs. Where a total or a list
+keeps the losses, the activations of all batches stay until the pass ends, as no ``backward`` frees them.
 
 When to ignore this rule
 Evaluation differentiates on purpose: adversarial examples, input gradients, meta-learning. Nothing is reported where
@@ -63,11 +67,14 @@ from gpulint.training.unseen_models import may_have_no_weights
 from gpulint.workload.data_split import Split, split_of
 from gpulint.workload.validation_graphs import graphs_in_validation
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, dotted, last_name
+from gpulint_rules.model.held_graphs import HeldGraph, held_in
+from gpulint_rules.model.unset_evaluations import EVALUATION_WORDS, graphs_kept_in_passes
 
 _FEW = Cost("gradients", assumed="assuming that it is given many samples")
 _HEAD = Cost("gradients", assumed="assuming that the layers behind the frozen model are large")
 _PART = Cost("gradients", assumed="assuming that what the forward pass runs with gradients is large")
 _CHAIN = Cost("gradients", basis="the graphs of all its rounds stay in memory")
+_HELD = Cost("held-graphs")
 _SWITCHED_OFF = regex.compile(r"\s*#\s*(with\s+)?@?torch\.(no_grad|inference_mode|set_grad_enabled)\(")
 
 
@@ -80,6 +87,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         graphs_in_evaluation(project, module),
         graphs_of_trained_models(project, module),
         graphs_in_validation(project, module),
+        graphs_kept_in_passes(project, module),
     ):
         if not (
             _is_switched_off(module, found)
@@ -98,23 +106,29 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         return
     for at, (first, *others) in places.items():
         models = list(dict.fromkeys(f"'{one.model}'" for one in (first, *others)))
+        held = held_in(project, first)
         yield RULE.finding(
             document.path,
             module.syntax.span(first.forward) if first.loop is None else module.syntax.head(first.loop),
-            f"{' and '.join(models)} {'runs' if len(models) == 1 else 'run'} in evaluation with gradients enabled",
+            f"{' and '.join(models)} {'runs' if len(models) == 1 else 'run'} in evaluation with gradients enabled"
+            + (f", and {held.name!r} keeps the graphs of all batches" if held is not None else ""),
             help=_advice(project, first),
             payload=first,
-            cost=_placed(_cost(project, first), [first, *others]),
+            cost=_placed(_cost(project, first, held), [first, *others]),
             cause=_repaired(project, first),
-            related=(
-                *(
-                    Place(document.path, module.syntax.span(one.forward), _note(project, one))
-                    for one in (first, *others)
-                    if first.loop is not None or one is not first
-                ),
-                *_beside(places, at),
-            ),
+            related=(*_notes(project, first, others, held), *_beside(places, at)),
         )
+
+
+def _notes(
+    project: Project, first: InferenceLoop, others: list[InferenceLoop], held: HeldGraph | None
+) -> Iterator[Place]:
+    """The calls that run the model in a loop, and what keeps the graphs of all."""
+    path, syntax = first.module.path, first.module.syntax
+    for one in others if first.loop is None else (first, *others):
+        yield Place(path, syntax.span(one.forward), _note(project, one))
+    if held is not None:
+        yield Place(path, syntax.span(held.value), "this carries the whole graph of its batch")
 
 
 def _beside(places: dict[ast.AST, list[InferenceLoop]], at: ast.AST) -> Iterator[Place]:
@@ -165,14 +179,16 @@ def _note(project: Project, found: InferenceLoop) -> str:
     )
 
 
-def _cost(project: Project, found: InferenceLoop) -> Cost | None:
+def _cost(project: Project, found: InferenceLoop, held: HeldGraph | None) -> Cost | None:
     if found.loop is None and _is_given_few(project, found):
         return _FEW
     if chains_graphs(project, found.module, found):
         return _CHAIN
     if ends_in_layers(project, found.module, _run(found)):
         return _HEAD
-    return _PART if forward_disables(project, found.module, found.forward) else None
+    if forward_disables(project, found.module, found.forward):
+        return _PART
+    return _HELD if held is not None else None
 
 
 def _placed(cost: Cost | None, places: list[InferenceLoop]) -> Cost:
@@ -244,7 +260,7 @@ RULE = Rule(
     dimension=Dimension.MODEL,
     severity=Severity.WARNING,
     kinds=frozenset({Kind.PYTHON, Kind.NOTEBOOK}),
-    tokens=((".eval()", "torch.load(", "load_state_dict(", ".backward("), ("torch",)),
+    tokens=((".eval()", "torch.load(", "load_state_dict(", ".backward(", *EVALUATION_WORDS), ("torch",)),
     summary="evaluation runs with gradients enabled",
     why="activations are kept for a backward pass that never comes",
     evidence=(Evidence("3.1% of 706 issues in 400 jobs with GPU utilization of 50% or less"),),
