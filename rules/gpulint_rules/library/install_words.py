@@ -82,7 +82,7 @@ def quoted(words: Iterable[str]) -> str:
 
 def _quoted(word: str) -> str:
     """Return a word in quotes, in which the shell still expands its variables."""
-    expands = "$" in word and not any(character in word for character in "\"`\\")
+    expands = "$" in word and not any(character in word for character in '"`\\')
     return f'"{word}"' if expands else shlex.quote(word)
 
 
