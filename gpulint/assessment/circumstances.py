@@ -32,6 +32,7 @@ from gpulint.assessment import (
     micro_steps,
     moved_imports,
     place_facts,
+    placeholders,
     process_options,
     reached_places,
     repeats,
@@ -195,6 +196,9 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("to hold GPUs, by its name", TO_LOW, file_facts.is_placeholder, kinds=_IDLE | _HELD),
     Circumstance("a trial, by the name of its script or queue", TO_LOW, idle_reasons.is_trial, kinds=_IDLE | _INSTALL),
     Circumstance("requested for what comes with it, as a comment says", TO_LOW, idle_reasons.is_for_node, kinds=_IDLE),
+    Circumstance(
+        "a template, whose addresses are to be replaced", TO_LOW, placeholders.is_to_be_replaced, kinds=_MACHINE
+    ),
     Circumstance("submitted with another request", TO_LOW, idle_reasons.is_submitted_otherwise, kinds=_IDLE),
     Circumstance("a session for a person", TO_LOW, job_facts.is_session_of_a_person, kinds=_HELD),
     Circumstance("for the notebooks of a person", TO_LOW, job_facts.prepares_session, kinds=_INSTALL),
