@@ -199,6 +199,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance(
         "a template, whose addresses are to be replaced", TO_LOW, placeholders.is_to_be_replaced, kinds=_MACHINE
     ),
+    Circumstance("its programs use no GPU", TO_LOW, idle_reasons.uses_no_gpu, kinds=_MACHINE),
     Circumstance("submitted with another request", TO_LOW, idle_reasons.is_submitted_otherwise, kinds=_IDLE),
     Circumstance("a session for a person", TO_LOW, job_facts.is_session_of_a_person, kinds=_HELD),
     Circumstance("for the notebooks of a person", TO_LOW, job_facts.prepares_session, kinds=_INSTALL),
