@@ -123,6 +123,9 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("for another system", TO_LOW, place_facts.is_for_another_system),
     Circumstance("imports a module that is not there", TO_LOW, moved_imports.cannot_start),
     Circumstance("imports what a module does not define", TO_LOW, moved_imports.imports_what_is_gone),
+    Circumstance(
+        "its launcher and the program both start processes, on one port", TO_LOW, process_options.starts_twice
+    ),
     Circumstance("nothing is seen to run it", 1, unused_modules.is_unused),
     Circumstance("only under a condition", 1, place_facts.is_conditional_command),
     Circumstance("in a branch of the program", 1, place_facts.is_conditional_stop, kinds=_STOP),
