@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from gpulint_rules.library.install_words import items, pip
 
 from gpulint import engine, plugins
 from gpulint.config import Config
 from gpulint.project import Project
 from gpulint.selection import select
-from gpulint_rules.library.install_words import items, pip
 
 LOADED = plugins.load()
 ANYSCALE = """\

@@ -69,7 +69,7 @@ def pip(names: list[str]) -> str:
 
 
 def _argument(name: str) -> str:
-    """Return what ``pip`` is told of an entry of a list: a package, a file that lists some, options."""
+    """Return the arguments of ``pip`` for an entry of a list: a package, a file that lists some, options."""
     if name.startswith("-") or (" " in name and not _REQUIREMENT.search(name)):
         return quoted(name.split())
     return f"-r {quoted([name])}" if name.endswith((".txt", ".lock")) else quoted([name])
