@@ -34,6 +34,7 @@ from gpulint.assessment import (
     micro_steps,
     moved_imports,
     place_facts,
+    placeholders,
     process_options,
     reached_places,
     repeats,
@@ -125,6 +126,9 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("for another system", TO_LOW, place_facts.is_for_another_system),
     Circumstance("imports a module that is not there", TO_LOW, moved_imports.cannot_start),
     Circumstance("imports what a module does not define", TO_LOW, moved_imports.imports_what_is_gone),
+    Circumstance(
+        "its launcher and the program both start processes, on one port", TO_LOW, process_options.starts_twice
+    ),
     Circumstance("nothing is seen to run it", 1, unused_modules.is_unused),
     Circumstance("only under a condition", 1, place_facts.is_conditional_command),
     Circumstance("in a branch of the program", 1, place_facts.is_conditional_stop, kinds=_STOP),
@@ -203,6 +207,10 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("to hold GPUs, by its name", TO_LOW, file_facts.is_placeholder, kinds=_IDLE | _HELD),
     Circumstance("a trial, by the name of its script or queue", TO_LOW, idle_reasons.is_trial, kinds=_IDLE | _INSTALL),
     Circumstance("requested for what comes with it, as a comment says", TO_LOW, idle_reasons.is_for_node, kinds=_IDLE),
+    Circumstance(
+        "a template, whose addresses are to be replaced", TO_LOW, placeholders.is_to_be_replaced, kinds=_MACHINE
+    ),
+    Circumstance("its programs use no GPU", TO_LOW, idle_reasons.uses_no_gpu, kinds=_MACHINE),
     Circumstance("submitted with another request", TO_LOW, idle_reasons.is_submitted_otherwise, kinds=_IDLE),
     Circumstance("a session for a person", TO_LOW, job_facts.is_session_of_a_person, kinds=_HELD),
     Circumstance("for the notebooks of a person", TO_LOW, job_facts.prepares_session, kinds=_INSTALL),

@@ -7,7 +7,9 @@ import re
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.assessment.kept_folders import own_jobs
 from gpulint.assessment.shell_defaults import MAX_BYTES, texts
+from gpulint.programs.multi_gpu_use import MultiGpuUse, Use
 from gpulint.query import query
 
 if TYPE_CHECKING:
@@ -36,6 +38,13 @@ def is_trial(subject: Subject) -> bool:
     return bool(documents) and all(
         _TRIES.search(document.path.stem) or document.matches(_QUEUE) for document in documents
     )
+
+
+def uses_no_gpu(subject: Subject) -> bool:
+    """Return whether each job around a finding requests GPUs for programs that use none: the request has to go, and
+    with it what the GPUs wait for."""
+    jobs, use = own_jobs(subject), subject.project.fact(MultiGpuUse)
+    return bool(jobs) and all(job.gpus is not None and bool(job.programs) and use.uses(job) is Use.NO for job in jobs)
 
 
 def is_for_node(subject: Subject) -> bool:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import ast
+import re
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.assessment.kept_folders import own_jobs
 from gpulint.assessment.shell_defaults import MAX_BYTES, texts
 from gpulint.launch.job_index import JobIndex
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
 from gpulint.semantic.path_conditions import conditions
+from gpulint.semantic.points_to import Resolver
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import source_text
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
-    from gpulint.launch.job import Launched
+    from gpulint.launch.job import JobLaunch, Launched
     from gpulint.project import Project
     from gpulint.workspace.module_index import ModuleIndex
 
@@ -40,6 +43,14 @@ _LAUNCHERS = regex.compile(
     r"|accelerate launch|\b(deepspeed|mpirun|mpiexec|horovodrun|srun)\b"
 )
 """Commands that start several processes."""
+_SPAWN = frozenset({"torch.multiprocessing.spawn", "torch.multiprocessing.spawn.spawn"})
+_OWN_PORT = regex.compile(r"MASTER_PORT[\"']\]?\s*[=,:]|tcp://")
+_FROM_LAUNCHER = regex.compile(r"LOCAL_RANK|TORCHELASTIC|[\"']RANK[\"']|local[-_]rank")
+"""What a program reads that a launcher may start."""
+_SEVERAL = regex.compile(
+    r"__main__|\w*(?:gpu|device|world_?size|nprocs|num_proc)\w*(?:\(\))? ?(?:> ?1|>= ?2)\b", re.IGNORECASE
+)
+"""Tests for several GPUs."""
 MAX_USERS = 20
 """Most programs whose commands are read."""
 
@@ -87,6 +98,32 @@ def shows_no_group(subject: Subject) -> bool:
     if any(_forks(one) or _names_launcher_in_text(one) for one in modules):
         return False
     return bool(starts) or not any(map(_joins_group, modules))
+
+
+def starts_twice(subject: Subject) -> bool:
+    """Return whether each job around a finding starts several processes of a program that spawns one for each GPU
+    itself, all of which meet at the same port: the second one cannot open it, and the job ends."""
+    jobs = own_jobs(subject)
+    starts = [[start for start in job.launches if start.program is not None] for job in jobs]
+    return bool(starts) and all(own and all(_collides(subject.project, one) for one in own) for own in starts)
+
+
+def _collides(project: Project, start: JobLaunch) -> bool:
+    launch, count = start.launch, start.launch.processes_per_node
+    several = count is not None and (count.all_gpus or (count.value or 0) > 1)
+    module = project.module_at(start.program) if start.program is not None and several else None
+    if module is None or launch.launcher != "torchrun" or not _opens_own_port(module):
+        return False
+    return any(
+        all(holds and _SEVERAL.search(source_text(module, test)) for test, holds in conditions(module, call))
+        for call in project.fact(Resolver).calls_to(module, _SPAWN)
+    )
+
+
+def _opens_own_port(module: ModuleIndex) -> bool:
+    """Return whether a module says itself where its processes meet, and reads nothing of a launcher."""
+    text = module.syntax.source.text
+    return regex.occurs(_OWN_PORT, text) and not regex.occurs(_FROM_LAUNCHER, text)
 
 
 def _starts_several(launched: Launched) -> bool:

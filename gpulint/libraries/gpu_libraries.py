@@ -33,6 +33,8 @@ class Libraries:
         """Those that use a GPU only when told to."""
         self.no_gpu = self.if_told | {module for row in rows for module in row.modules_on_cpu}
         """Those that use none, or only when told to."""
+        self.parts_on_cpu = tuple(name for row in rows for name in row.parts_on_cpu)
+        """Patterns for whole names of parts of those libraries that use none."""
         self.beside = self.no_gpu | {module for row in rows for module in row.modules_beside}
         """Those that use none, or as many as the program says."""
         self.approaches = {
@@ -74,8 +76,8 @@ SECOND_DEVICE = regex.compile(
 )
 PLAIN_COMMANDS = frozenset(
     """echo printf cd ls pwd mkdir rm cp mv cat touch export set source . module conda pip pip3 apt apt-get true
-    false : test [ [[ exit date hostname env sleep wait chmod ln tar unzip gzip wget curl git aws gsutil gcloud
-    rsync sort head tail grep sed awk tee find patch uniq
+    false : test [ [[ exit date hostname env sleep wait chmod ln tar unzip gzip zip wget curl git aws gsutil gcloud
+    oci azcopy s5cmd rclone scp hf huggingface-cli rsync sort head tail grep sed awk tee find patch uniq
     tr cut wc seq basename dirname realpath readlink stat md5sum ps pgrep kill scancel du df ulimit unset local declare
     shopt trap nvidia-smi nproc
     which uname whoami id hostnamectl uptime free lscpu printenv scontrol squeue sinfo sacct read

@@ -35,6 +35,8 @@ class Library:
     """Top-level modules that use a GPU only when told to."""
     modules_on_cpu: tuple[str, ...] = ()
     """Top-level modules that use none."""
+    parts_on_cpu: tuple[str, ...] = ()
+    """Whole names of parts of the others that use none."""
     modules_beside: tuple[str, ...] = ()
     """Top-level modules that leave it to the program how many GPUs it uses."""
     gpu_words: tuple[str, ...] = ()

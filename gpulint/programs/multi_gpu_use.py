@@ -25,6 +25,7 @@ from gpulint.libraries.gpu_libraries import (
     Approach,
     Libraries,
 )
+from gpulint.libraries.names import matches
 from gpulint.programs.named_settings import named_settings
 from gpulint.programs.parallel_signs import Parallel, own_classes, signs
 from gpulint.query import query, query_property
@@ -301,6 +302,8 @@ class MultiGpuUse:
         found, libraries = set[str](), self._project.models.derived(Libraries)
         for name in names:
             head = name.partition(".")[0]
+            if matches(libraries.parts_on_cpu, (name,)) and self._project.module_path(head, importer) is None:
+                continue
             if head and (head in libraries.gpu or self._project.module_path(head, importer) is None):
                 found.add(head)
             elif not self._is_there(self._project.absolute(name, importer).removesuffix(".*"), importer):

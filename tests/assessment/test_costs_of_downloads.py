@@ -277,13 +277,13 @@ def test_a_tokenizer_is_brought_in_seconds(tmp_path: Path, told: str, level: str
         (8, "tar xf /project/imagenet.tar -C /dev/shm/data", "low"),
         (8, "rsync -a storage:/project/imagenet /scratch/$USER/", "low"),
         (8, "tar xf imagenet.tar -C /project/data", "medium"),
-        (8, "aws s3 sync s3://bucket/imagenet /scratch/imagenet", "medium"),
-        (4, "aws s3 sync s3://bucket/imagenet /project/imagenet", "low"),
-        (8, "aws s3 sync s3://bucket/imagenet /project/imagenet", "low"),
+        (8, "aws s3 sync s3://acme/imagenet /scratch/imagenet", "medium"),
+        (4, "aws s3 sync s3://acme/imagenet /project/imagenet", "low"),
+        (8, "aws s3 sync s3://acme/imagenet /project/imagenet", "low"),
         (8, "rsync -a storage:/archive/imagenet $WORK/", "low"),
-        (8, "aws s3 cp --recursive s3://bucket/imagenet /project/imagenet", "medium"),
-        (8, "rm -rf /project/imagenet\naws s3 sync s3://bucket/imagenet /project/imagenet", "medium"),
-        (8, "aws s3 sync s3://bucket/imagenet $TMPDIR/imagenet", "medium"),
+        (8, "aws s3 cp --recursive s3://acme/imagenet /project/imagenet", "medium"),
+        (8, "rm -rf /project/imagenet\naws s3 sync s3://acme/imagenet /project/imagenet", "medium"),
+        (8, "aws s3 sync s3://acme/imagenet $TMPDIR/imagenet", "medium"),
     ],
 )
 def test_a_copy_to_the_disk_of_the_node_and_one_that_few_gpus_wait_for_cost_little(
@@ -309,7 +309,7 @@ spec:
       initContainers:
       - name: fetch
         image: amazon/aws-cli
-        command: ["sh", "-c", "aws s3 sync s3://bucket/images /data/images"]
+        command: ["sh", "-c", "aws s3 sync s3://acme/images /data/images"]
       containers:
       - name: train
         image: org/train:1
@@ -382,7 +382,7 @@ def test_what_pip_installs_in_an_image_file_stays_in_the_home_folder(
     [
         ("pip install torch -r requirements.txt", "1 package and a file of requirements"),
         ("pip install -e .[train]", "a project"),
-        ("curl -fsSL https://example.com/install.sh | bash", "an install script from the network"),
+        ("curl -fsSL https://get.acme.ai/install.sh | bash", "an install script from the network"),
     ],
 )
 def test_what_is_installed_is_named_for_what_it_is(tmp_path: Path, line: str, basis: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.assessment.scans import HEAD, IMAGES, bases, levels
+from tests.assessment.scans import HEAD, IMAGES, bases, levels, scan
 
 PHOTOS = IMAGES.partition("loader =")[0]
 CHAIN = """\
@@ -298,3 +298,63 @@ def test_a_function_that_its_module_tries(tmp_path: Path, name: str, tries: str,
     assert len(found) == 1
     assert ("imports what a module does not define" in found[0]) is fails
     assert found[0].startswith("low") is fails
+
+
+TWICE = """\
+import os
+
+import torch
+import torch.multiprocessing as mp
+from torch import distributed
+
+
+def work(rank, count):
+    {port}
+    distributed.init_process_group("nccl", rank=rank, world_size=count)
+    for images in loader:
+        model(images.cuda(rank)).sum().backward()
+        optimizer.step()
+
+
+if __name__ == "__main__":
+    count = torch.cuda.device_count()
+    n_gpus = count
+    {start}
+"""
+SPAWN = "mp.spawn(work, args=(n_gpus,), nprocs=n_gpus)"
+
+
+@pytest.mark.parametrize(
+    ("command", "port", "start", "level"),
+    [
+        ("python -m torch.distributed.launch --nproc_per_node=4", 'os.environ["MASTER_PORT"] = "12355"', SPAWN, "low"),
+        (
+            "torchrun --nproc_per_node 4",
+            'os.environ["MASTER_PORT"] = "12355"',
+            f"if n_gpus > 1:\n        {SPAWN}",
+            "low",
+        ),
+        ("torchrun --nproc_per_node gpu", 'os.environ["MASTER_PORT"] = "12355"', SPAWN, "low"),
+        ("python", 'os.environ["MASTER_PORT"] = "12355"', SPAWN, "high"),
+        ("torchrun --nproc_per_node 4", "pass", SPAWN, "high"),
+        (
+            "torchrun --nproc_per_node 4",
+            'os.environ["MASTER_PORT"] = "12355"',
+            f'if "LOCAL_RANK" in os.environ:\n        work(int(os.environ["LOCAL_RANK"]), 4)\n    else:\n        {SPAWN}',
+            "high",
+        ),
+        (
+            "torchrun --nproc_per_node 4",
+            'os.environ["MASTER_PORT"] = "12355"',
+            f"if args.spawn:\n        {SPAWN}\n    else:\n        work(0, 1)",
+            "high",
+        ),
+    ],
+)
+def test_a_program_whose_processes_are_started_twice_ends_at_once(
+    tmp_path: Path, command: str, port: str, start: str, level: str
+) -> None:
+    job = f"#!/bin/bash\n#SBATCH --gres=gpu:4\nexport TORCH_DISTRIBUTED_DEBUG=DETAIL\n{command} train.py\n"
+    report = scan(tmp_path, {"train.py": TWICE.format(port=port, start=start), "job.sh": job})
+    found = [one.finding for one in report.results if one.finding.rule.code == "GPU414"]
+    assert [str(one.impact.level) for one in found] == [level]

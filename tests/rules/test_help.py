@@ -972,3 +972,27 @@ BESIDE = "    loss.backward()"
 def test_help_says_what_anomaly_detection_does_there(tmp_path: Path, before: str, backward: str, does: str) -> None:
     (found,) = found_in(tmp_path, "GPU414", ANOMALY.format(before=before, backward=backward))
     assert f"remove anomaly detection, which {does}" in found.help
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "advice"),
+    [
+        (
+            "run.yaml",
+            "name: a\nimage: a/b:1\ncompute:\n  gpus: 8\ncommand: |\n  aws s3 sync s3://acme/birds data\n  composer train.py\n",
+            "read the files from the bucket as the program needs them",
+        ),
+        (
+            "job.sh",
+            "#!/bin/bash\n#SBATCH --gres=gpu:8\naws s3 sync s3://acme/birds data\npython train.py\n",
+            "copy in a job without GPUs that this one depends on (`sbatch --dependency=afterok:...`), or mount",
+        ),
+    ],
+    ids=["MosaicML", "Slurm"],
+)
+def test_help_for_a_copy_names_what_the_platform_has(tmp_path: Path, name: str, text: str, advice: str) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    project = Project(tmp_path, [path], Config(base=tmp_path))
+    (found,) = engine.run(project, [path], select(LOADED.rules, ["GPU332"], (), ())).results
+    assert found.finding.help.startswith(advice)

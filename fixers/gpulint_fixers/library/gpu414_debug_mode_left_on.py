@@ -89,7 +89,7 @@ def _together(finding: Finding, project: Project) -> Fix | Declined:
     of_modules = all(edit.path.suffix == ".py" for edit in edits)
     where = f"{modules} {'modules' if of_modules else 'files'}" if modules > 1 else f"{len(mode.beside) + 1} places"
     comments = " with their comments" if safety is not Safety.SAFE else ""
-    description = f"remove {mode.what} in {where} of the same programs{comments}"
+    description = f"remove {mode.shown} in {where} of the same programs{comments}"
     if not mode.removable:
         description = f"in {where} of the same programs, {made.description}"
     return Fix(description, safety, tuple(edits))
@@ -132,7 +132,7 @@ def _without(finding: Finding, project: Project) -> Fix | Declined:
     if isinstance(twins, Declined):
         return twins
     if twins:
-        return Fix(f"remove {mode.what}, also for the container", Safety.SAFE, (edit, *twins))
+        return Fix(f"remove {mode.shown}, also for the container", Safety.SAFE, (edit, *twins))
     source = document.cell_source(edit.span.cell)
     whole = with_own_comment(source, edit, _SPEAKS)
     unused = [one for one in _unused_import(document, project, mode.node) if one.span.cell == whole.span.cell]
@@ -140,10 +140,10 @@ def _without(finding: Finding, project: Project) -> Fix | Declined:
     is_blocking = "CUDA_LAUNCH_BLOCKING" in mode.what
     if is_blocking and document.python is not None and mode.node and _is_among_seeds(document.python, mode.node):
         note = "runs stay reproducible, except for some recurrent layers under CUDA 10.1"
-        return Fix(f"remove {mode.what}; {note}", Safety.UNSAFE, edits)
+        return Fix(f"remove {mode.shown}; {note}", Safety.UNSAFE, edits)
     if whole != edit:
-        return Fix(f"remove {mode.what} with its comment", Safety.UNSAFE, edits)
-    return Fix(f"remove {mode.what}", Safety.SAFE, edits)
+        return Fix(f"remove {mode.shown} with its comment", Safety.UNSAFE, edits)
+    return Fix(f"remove {mode.shown}", Safety.SAFE, edits)
 
 
 def _without_assignment(document: Document, finding: Finding) -> Edit | None:

@@ -55,6 +55,11 @@ _DEPENDS = {
     "lsf": " (`bsub -w 'done(...)'`)",
 }
 """How a job of a batch system waits for another."""
+_INSTEAD = {
+    "mosaicml": "read the files from the bucket as the program needs them (`streaming` for data sets), or build them "
+    "into the job's image",
+}
+"""What to do on platforms whose jobs wait for no other and mount no storage."""
 _TABLE = regex.compile(r"/[^/*{$]+\.(csv|tsv|ini)$")
 _FILE = Cost("data-copy", seconds=(1, 10), basis="one file")
 """Most such files are small (assumed)."""
@@ -75,15 +80,22 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                 document.path,
                 held.command.span,
                 f"{tool} copies data while the job holds its GPUs",
-                help=(
-                    f"copy in a job without GPUs that this one depends on{_DEPENDS.get(held.job.task.system, '')}, or "
-                    f"mount the data; {tool} then runs before the GPUs are allocated"
-                ),
+                help=_advice(held.job.task.system, tool),
                 related=(held.evidence,),
                 cost=_FILE if _is_one_file(held) else None,
             )
     yield from _on_own_disk(document, project)
     yield from _fetchers(document, project)
+
+
+def _advice(system: str, tool: str) -> str:
+    if (instead := _INSTEAD.get(system)) is not None:
+        return f"{instead}; the GPUs then wait for no copy"
+    depends = _DEPENDS.get(system, "")
+    return (
+        f"copy in a job without GPUs that this one depends on{depends}, or mount the data; {tool} then runs before the "
+        "GPUs are allocated"
+    )
 
 
 def _on_own_disk(document: Document, project: Project) -> Iterator[Finding]:

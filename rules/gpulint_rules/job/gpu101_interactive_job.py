@@ -81,7 +81,7 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
     if waits is not None:
         if _only(job, waits) and not _is_host(job) and not _is_entered(job, project) and not _is_mpi_worker(job):
             text = " ".join(word.text for word in waits.command.argv)
-            message = f"{_gpus(job)} held by `{text}`: nothing computes"
+            message = f"{_gpus(job)} held by `{text}`: nothing computes unless somebody logs in"
             # A number that only the one who submits knows may be 0.
             certain = job.gpus is not None and job.gpus.value is not None
             yield _finding(job, waits.place, message, Severity.ERROR if certain else Severity.WARNING)

@@ -149,10 +149,16 @@ def _cost(job: Job, project: Project) -> Cost | None:
 
 
 def _sets_up(job: Job, project: Project) -> bool:
-    """Return whether all that takes time in a job makes an environment or installs packages, which is done once."""
+    """Return whether all that takes time in a job makes an environment or installs packages, which is done once: it
+    starts no program of the tree."""
     lasting = [item for item in job.commands if _takes_time(item, project)]
-    return bool(lasting) and all(
-        not item.command.in_loop and (item.command.name in _INSTALLERS or _runs_installer(item)) for item in lasting
+    computes = any(path.name != "setup.py" for path in job.programs)
+    return (
+        bool(lasting)
+        and not computes
+        and all(
+            not item.command.in_loop and (item.command.name in _INSTALLERS or _runs_installer(item)) for item in lasting
+        )
     )
 
 

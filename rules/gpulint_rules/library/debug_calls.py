@@ -65,6 +65,13 @@ class DebugMode:
     own: Switch | None = None
     beside: tuple[Switch, ...] = ()
     """The other switches that keep it on in the same programs."""
+    value: str = ""
+    """That of a variable which another line of the file sets to something else."""
+
+    @property
+    def shown(self) -> str:
+        """What goes: of a variable that keeps another value, the assignment."""
+        return f"{self.what}={self.value}" if self.value else self.what
 
     def at(self, other: Switch) -> DebugMode:
         """Return the mode as another of its switches sets it: a call, or an option of a trainer."""

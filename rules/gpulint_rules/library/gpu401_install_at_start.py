@@ -65,8 +65,8 @@ from gpulint.source import Span
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.workspace.module_index import ModuleIndex, source_text
 from gpulint_rules.library import install_costs
-from gpulint_rules.library.install_advice import OF_NEWER_CODE, advice
-from gpulint_rules.library.install_words import is_build, listed, pip, short
+from gpulint_rules.library.install_advice import OF_NEWER_CODE, advice, advice_on_list
+from gpulint_rules.library.install_words import is_build, listed, pip, quoted, short
 
 _RUNNERS = frozenset(
     (
@@ -141,10 +141,10 @@ def _line(held: GpuJobCommand) -> str:
 
 def _with_pipe(held: GpuJobCommand) -> str:
     """Return the words of a command, and those of the shell that runs what it prints (``curl ... | sh``)."""
-    line, piped = _line(held), held.command.piped_to
+    line, piped = quoted(word.text for word in held.command.argv), held.command.piped_to
     if held.command.name not in ("curl", "wget") or piped is None:
         return line
-    return f"{line} | {' '.join(word.text for word in piped.argv)}"
+    return f"{line} | {quoted(word.text for word in piped.argv)}"
 
 
 def _is_other_target(held: GpuJobCommand) -> bool:
@@ -185,7 +185,7 @@ def _declared(document: Document, project: Project) -> Iterator[Finding]:
             document.path,
             span,
             f"`{listed(names)}` installed at start while the job holds its GPUs",
-            help=OF_NEWER_CODE if cost is install_costs.KEPT else advice((pip(names),), None, project),
+            help=OF_NEWER_CODE if cost is install_costs.KEPT else advice_on_list(job, project),
             payload=Installed("pip", (pip(names),)),
             cost=cost,
             related=(evidence,),
@@ -272,12 +272,14 @@ def _from_python(document: Document, module: ModuleIndex, project: Project) -> I
             continue
         if project.fact(LoopContexts).has_training_step(module) and project.fact(GpuPrograms).runs_on_gpu(module):
             line = text.removeprefix("-m ")
+            of_words = isinstance(call.args[0], ast.List | ast.Tuple)
+            run = quoted(_strings(call.args[0])).removeprefix("-m ") if of_words else line
             yield _finding(
                 project,
                 document,
                 module.syntax.span(call),
                 f"the GPU program runs `{short(line)}` at start",
-                Installed("pip", (f"RUN {line}",)),
+                Installed("pip", (f"RUN {run}",)),
             )
 
 

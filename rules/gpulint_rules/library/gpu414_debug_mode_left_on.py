@@ -152,16 +152,31 @@ def _by_settings(document: Document, project: Project) -> Iterator[Finding]:
         group = next((one for one in set_together(project, setting.name) if own in one), [])
         part = "a part of the" if is_for_some(project, document, setting) else "the whole"
         others = beside(own, group)
+        mode = DebugMode(
+            setting.name,
+            setting.node,
+            own=own,
+            beside=others,
+            value=setting.value if _stays(document, project, setting) else "",
+        )
         yield RULE.finding(
             document.path,
             setting.span,
             f"{setting.name}={setting.value} is left on for {part} job",
-            help=f"remove `{setting.name}`{_beside(project, others)}{_COSTS[setting.name]}; "
+            help=f"remove `{mode.shown}`{_beside(project, others)}{_COSTS[setting.name]}; "
             "set it manually when you debug",
-            payload=DebugMode(setting.name, setting.node, own=own, beside=others),
+            payload=mode,
             cause=group[0].place if group else None,
             cost=_cost_of_variable(document, project, setting),
         )
+
+
+def _stays(document: Document, project: Project, setting: EnvironmentSetting) -> bool:
+    """Return whether another line of the file gives the variable a value that switches no debug mode on."""
+    return any(
+        other.span != setting.span and other.value not in VARIABLES[setting.name]
+        for other in settings(document, project, frozenset({setting.name}))
+    )
 
 
 def _cost_of_variable(document: Document, project: Project, setting: EnvironmentSetting) -> Cost | None:

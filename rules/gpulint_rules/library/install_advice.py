@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from gpulint import regex
+from gpulint.launch.job import Job
+from gpulint.launch.job_index import JobIndex
 from gpulint.launch.transfer_commands import makes_image
 from gpulint.programs.gpu_jobs import GpuJobCommand
 from gpulint.programs.kept_environments import runs_in_image_file, runs_without_image
 from gpulint.project import Project
+from gpulint.source import joined
+from gpulint_rules.library.install_words import pip
 
 _OF_THE_JOB = regex.compile(r"\$(?!HOME\b|\{HOME\})|(?<![\w.:/-])/\S+\.(?:whl|tar\.gz)\b")
 """What the build of an image does not have: variables of the job, packages on its disk."""
@@ -18,6 +24,42 @@ OF_NEWER_CODE = (
     "the packages that it needs"
 )
 """What to do about an install of the project over the one that the image has."""
+
+
+_MOST = 2
+"""Most files of other jobs that an advice names."""
+_NAME = regex.compile(r"[\w.-]+")
+"""A package without its version."""
+
+
+def advice_on_list(job: Job, project: Project) -> str:
+    """Return what to do about the packages that the spec of a job lists: an image for all jobs that start from the same
+    one, where none wants another version."""
+    names = [name for name, _ in job.task.packages]
+    given = {_package(name): name for name in names}
+    paths: list[Path] = []
+    for other in project.fact(JobIndex).jobs():
+        listed = {_package(name): name for name, _ in other.task.packages}
+        if other is job or other.task.image != job.task.image or not listed or given.keys().isdisjoint(listed):
+            continue
+        if any(given.get(package, name) != name for package, name in listed.items()):
+            continue  # another version
+        if more := [name for package, name in listed.items() if package not in given]:
+            given |= listed
+            names += more
+            paths.append(other.document.path)
+    text = advice((pip(names),), None, project)
+    places = list(dict.fromkeys(map(project.place, paths)))
+    also = joined(places[:_MOST], len(places[_MOST:]))
+    return f"{text}; these are the packages of {also} as well" if places else text
+
+
+def _package(name: str) -> str:
+    """Return what a requirement is of, "." for the project in whatever form."""
+    if name.startswith((".", "-e ", "--editable ")):
+        return "."
+    found = _NAME.match(name)
+    return found[0].lower().replace("_", "-") if found is not None and not name.startswith("-") else name
 
 
 def advice(lines: tuple[str, ...], held: GpuJobCommand | None, project: Project) -> str:
