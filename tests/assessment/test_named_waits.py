@@ -176,4 +176,4 @@ def test_a_count_says_which_line_of_low_impact_it_counts(tmp_path: Path, capsys:
     (tmp_path / "train.py").write_text(PARTS)
     main(["scan", "--no-cache", "--impact", "low", "--select", "GPU305", "--output-format", "json", str(tmp_path)])
     found = [(one["line"], one["impact"]) for one in json.loads(capsys.readouterr().out)]
-    assert any("counting line 12" in one["basis"] for line, one in found if line == 17), found
+    assert any("the count includes line 12" in one["basis"] for line, one in found if line == 17), found

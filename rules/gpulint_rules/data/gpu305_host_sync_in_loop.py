@@ -124,7 +124,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             payload=HostWait(module, statement, tuple(sync for sync, _ in found), context),
             related=_way(context),
             cost=cost(project, module, [sync for sync, _ in found], context, groups[context.loop.node]),
-            cause=outermost_loop(context),
+            cause=outermost_loop(context) if context.role is Role.STEP else _own_loop(context),
         )
 
 
@@ -243,6 +243,12 @@ def _is_meter(project: Project, module: ModuleIndex, sync: SyncPoint) -> bool:
         and not is_held_out(function.name)
         and not any(project.fact(LoopContexts).around(module, sync.node))
     )
+
+
+def _own_loop(context: LoopContext) -> Place | None:
+    """The loop of an evaluation, whose waits are no matter of the training around it."""
+    module, node = context.loop.module, context.loop.node
+    return Place(module.path, module.syntax.span(node)) if isinstance(node, ast.stmt | ast.expr) else None
 
 
 def _statement(module: ModuleIndex, node: ast.expr) -> ast.AST:
