@@ -50,8 +50,8 @@ class HostMetric:
         """What to do instead."""
         often = "each call of it in the inner loop" if self.repeated else "it"
         return (
-            f"compute `{self.name}` every N iterations, on the GPU (`torchmetrics`), or after `optimizer.step()`: {often} "
-            "takes the CPU longer than the copy, while the GPU idles"
+            f"compute `{self.name}` every N iterations, on the GPU (`torchmetrics`), or after `optimizer.step()`: "
+            f"{often} takes the CPU longer than the copy, while the GPU idles"
         )
 
 
