@@ -78,7 +78,13 @@ from gpulint_rules.data.exclusive_branches import exclude, is_beside_training
 from gpulint_rules.data.host_stores import feeds_loader
 from gpulint_rules.data.timed_barriers import takes_time
 from gpulint_rules.data.wait_advice import advice, message
-from gpulint_rules.data.wait_callers import is_seldom_reached, of_one_caller, other_calls, waits_below, writes_checkpoint
+from gpulint_rules.data.wait_callers import (
+    is_seldom_reached,
+    of_one_caller,
+    other_calls,
+    waits_below,
+    writes_checkpoint,
+)
 from gpulint_rules.data.wait_counts import outermost_loop
 from gpulint_rules.data.wait_groups import cost, group_of
 
