@@ -32,7 +32,7 @@ def loads_longer(subject: Subject) -> bool:
     copied = middle((size / high, size / low))
     work = subject.project.fact(ItemWorks).of(loader)
     loaded = middle(sample_seconds(work, batch)) * batch.size / _workers(subject.project, loader) if work.kinds else 0
-    return copied < loaded * figure("levels", "medium_share")
+    return bool(copied < loaded * figure("levels", "medium_share"))
 
 
 @query

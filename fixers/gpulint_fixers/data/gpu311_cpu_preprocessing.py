@@ -40,11 +40,16 @@ _MODEST = 4
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
+    """Take a sample once that a method takes several times; else see :func:`_spread`."""
+    if isinstance(finding.payload, RepeatedDraw):
+        return taken_once(finding.payload, project.document(finding.path), project)
+    return _spread(finding, project)
+
+
+def _spread(finding: Finding, project: Project) -> Fix | Declined:
     """Pass ``num_proc`` to ``Dataset.map``, and move programs that prepare data out of a job;
     what a program computes itself stays."""
     document = project.document(finding.path)
-    if isinstance(finding.payload, RepeatedDraw):
-        return taken_once(finding.payload, document, project)
     if document is not None and document.kind not in (Kind.PYTHON, Kind.NOTEBOOK):
         return split(finding, project)
     module = document.python if document is not None and document.kind is Kind.PYTHON else None

@@ -285,7 +285,8 @@ def _other_calls(contexts: tuple[LoopContext, ...], context: LoopContext) -> Ite
     be the one that no usual run takes."""
     for site in other_calls(contexts, context):
         note = "or here, in another branch" if exclude(site.module, site.node, context.calls[0].node) else "and here"
-        yield Place(site.module.path, site.module.syntax.span(site.node), note)
+        if isinstance(site.node, ast.Call):
+            yield Place(site.module.path, site.module.syntax.span(site.node), note)
 
 
 _METHODS = (

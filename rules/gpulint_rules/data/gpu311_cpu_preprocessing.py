@@ -3,11 +3,11 @@ Heavy work on the CPU in the training input path of a GPU program: images decode
 (``__getitem__``, ``ImageFolder`` with resizing transforms, webdataset, Keras' ``ImageDataGenerator``), audio resampled
 or turned into features, text tokenised in ``__getitem__``, a stream's ``__iter__`` or a collate function, and
 ``datasets.map`` or a loop of the tokeniser over the whole set, or a loop over the files of a folder that decodes them,
-in one process before training. A sample that a data set takes twice from another one, which decodes it
-each time (``self.rows[i]["image"], self.rows[i]["label"]`` of Hugging Face's ``datasets``).
-In job files: a program that preprocesses or tokenises the data
+in one process before training. In job files: a program that preprocesses or tokenises the data
 (``python preprocess.py``, ``python -m tool.preprocess``) in a GPU job, before the program that uses the GPUs.
-Nothing is reported of data sets whose loaders all have 10 workers or more.
+Nothing of these is reported of data sets whose loaders all have 10 workers or more. A sample that a data set takes
+twice from another one, which decodes it each time (``self.rows[i]["image"], self.rows[i]["label"]`` of Hugging Face's
+``datasets``).
 
 Recognizes PyTorch data sets and collate functions, torchvision's data sets, webdataset, MONAI's ``Dataset``,
 SpeechBrain's dynamic items, Keras' ``ImageDataGenerator`` and ``Sequence``, and Hugging Face ``datasets``; PIL,

@@ -67,6 +67,12 @@ def host_metric(project: Project, module: ModuleIndex, sync: SyncPoint, context:
     return None
 
 
+def metric_advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> str:
+    """Return what to do about the metric that a read is for; empty for another use."""
+    metric = host_metric(project, module, sync, context)
+    return metric.advice if metric is not None else ""
+
+
 def _users(module: ModuleIndex, node: ast.expr) -> Iterator[ast.Call]:
     """Yield the calls that get a value, or what is made of it."""
     for use in followed(module, node):
