@@ -59,7 +59,7 @@ def fold_causes(results: Sequence[Result], project: Project) -> list[Result]:
         if len(numbers) > 1:
             _fold(found, leader, numbers, project)
         if kept:
-            found[leader] = _changed(found[leader], f"counting {in_words(kept)}")
+            found[leader] = _changed(found[leader], f"the count includes {in_words(kept)}")
     return _without_shown(found)
 
 

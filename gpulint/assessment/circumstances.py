@@ -31,6 +31,7 @@ from gpulint.assessment import (
     library_parts,
     linear_probes,
     loader_facts,
+    loading_limits,
     micro_steps,
     moved_imports,
     place_facts,
@@ -38,6 +39,7 @@ from gpulint.assessment import (
     process_options,
     reached_places,
     repeats,
+    sampling_steps,
     shell_defaults,
     siblings,
     slow_steps,
@@ -291,6 +293,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     ),
     Circumstance("chosen, as a comment says", TO_LOW, worker_facts.is_chosen, kinds=_IN_PROCESS),
     Circumstance("pin_memory=False is written out", TO_LOW, worker_facts.is_unpinned_by_choice, kinds=_PAGEABLE),
+    Circumstance("its workers take far longer for a batch", TO_LOW, loading_limits.loads_longer, kinds=_PAGEABLE),
     Circumstance("few images of unknown size", TO_LOW, worker_facts.copies_few_images, kinds=_PAGEABLE),
     Circumstance("several passes for each batch", 1, step_lengths.passes_several_times, kinds=_COPIES),
     Circumstance("many passes for each batch", 1, step_lengths.attacks_each_batch, kinds=_IN_PROCESS),
@@ -306,6 +309,8 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance(
         "beside text that each step generates", TO_LOW, step_lengths.loads_beside_generation, kinds=_IN_PROCESS
     ),
+    Circumstance("beside samples that each step draws", TO_LOW, sampling_steps.loads_beside_sampling, kinds=_OF_LOADER),
+    Circumstance("beside samples that each step draws", TO_LOW, sampling_steps.waits_beside_sampling, kinds=_WAITS),
     Circumstance("under a condition that may never hold", TO_LOW, frequency.may_never_happen, kinds=_IN_STEPS),
     Circumstance("beside many steps of an environment", TO_LOW, step_lengths.steps_through_environment, kinds=_WAITS),
     Circumstance("beside what each step waits for elsewhere", TO_LOW, slow_steps.waits_elsewhere, kinds=_WAITS),

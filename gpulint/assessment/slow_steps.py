@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from gpulint import regex
@@ -12,7 +13,7 @@ from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import Guards
 from gpulint.training.loop_roles import Role
-from gpulint.workspace.module_index import FUNCTIONS, NodeRef, dotted
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, dotted
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
@@ -42,16 +43,28 @@ def waits_elsewhere(subject: Subject) -> bool:
 
 @query
 def _waits_always(project: Project, loop: NodeRef) -> bool:
+    guards = project.fact(Guards)
+    return always_reaches(
+        project,
+        loop,
+        lambda module, part: isinstance(part, ast.Call) and _waits(part) and not guards.is_periodic(module, part),
+    )
+
+
+def always_reaches(project: Project, loop: NodeRef, is_meant: Callable[[ModuleIndex, ast.AST], bool]) -> bool:
+    """Return whether each round of a loop reaches a part of some kind, in its body or in functions that it calls."""
     guards, resolver = project.fact(Guards), project.fact(Resolver)
     blocks: list[tuple[NodeRef, int]] = [(loop, 0)]
     seen = {loop.node}
     for block, depth in blocks:
         for part in walk(block.node):
-            if not isinstance(part, ast.Call) or guards.is_conditional(block.module, part, block.node):
+            if part is loop.node or not isinstance(part, ast.Call | ast.For):
                 continue
-            if _waits(part) and not guards.is_periodic(block.module, part):
+            if guards.is_conditional(block.module, part, block.node):
+                continue
+            if is_meant(block.module, part):
                 return True
-            if depth < MAX_CALLS and len(blocks) < MAX_BLOCKS:
+            if isinstance(part, ast.Call) and depth < MAX_CALLS and len(blocks) < MAX_BLOCKS:
                 for one in resolver.callees(block.module, part):
                     if isinstance(one.node, FUNCTIONS) and one.node not in seen:
                         seen.add(one.node)

@@ -239,12 +239,13 @@ class Sync(CallRow):
 
     calls: tuple[str, ...]
     """Qualified names of functions; patterns of functions and classes where ``kind`` is ``check`` or ``validate``."""
-    kind: Literal["barrier", "read", "check", "validate", "solve", "decompose", "size", "object", "detect"]
+    kind: Literal["barrier", "read", "check", "validate", "solve", "decompose", "size", "object", "detect", "score"]
     """``barrier`` waits for all queued work, ``read`` for the value of the first argument; ``check`` (and objects of
     the classes) looks at the values of all arguments, unless ``unless`` is passed as false; ``validate`` does so in
     the call that makes an object; ``solve`` runs on the host alone, on a copy of what the model computed; ``size``
     needs to know on the host how many values there are, unless the caller passes ``unless``; ``object`` sends Python
-    objects, or copies to the host; ``detect`` makes a model that matches predictions with its targets."""
+    objects, or copies to the host; ``detect`` makes a model that matches predictions with its targets;
+    ``score`` computes a metric on the host."""
     unless: str = ""
 
 

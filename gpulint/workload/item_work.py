@@ -21,6 +21,7 @@ from gpulint.training.guards import Guards
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.sample_draws import Readers
 from gpulint.workload.dataset_work import ARRANGES
+from gpulint.workload.elastic_transforms import deforms
 from gpulint.workload.filled_samples import filled_attributes, is_inside, own_method, runs_for_missing
 from gpulint.workload.kept_samples import keeps_on_disk, keeps_results
 from gpulint.workload.library_sets import MEMORY, kinds_of
@@ -63,6 +64,7 @@ KINDS = {
     "video": "video decoding",
     "volume": "volume reading",
     "audio": "audio processing",
+    "elastic": "elastic deformation",
     "image": "image decoding",
     "file": "file reading",
     "compute": "computation",
@@ -128,6 +130,7 @@ class ItemWorks:
         for source in loaded_parts(self._project, loader):
             found, is_known = self._of_source(source)
             keeps = keeps or self._keeps(source, alone=not found)
+            kinds |= {"elastic"} if deforms(self._project, source) else set()
             for inner in inner_sets(self._project, source):
                 taken, _ = self._of_source(inner)
                 found |= taken

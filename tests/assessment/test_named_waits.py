@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpulint.cli import main
+from tests.assessment.scans import scan
 
 HEAD = """\
 import torch
@@ -176,4 +177,45 @@ def test_a_count_says_which_line_of_low_impact_it_counts(tmp_path: Path, capsys:
     (tmp_path / "train.py").write_text(PARTS)
     main(["scan", "--no-cache", "--impact", "low", "--select", "GPU305", "--output-format", "json", str(tmp_path)])
     found = [(one["line"], one["impact"]) for one in json.loads(capsys.readouterr().out)]
-    assert any("counting line 12" in one["basis"] for line, one in found if line == 17), found
+    assert any("the count includes line 12" in one["basis"] for line, one in found if line == 17), found
+
+
+BRANCHES = """\
+import torch
+from net import Net
+
+
+def clip(model, most):
+    norms = []
+    for p in model.parameters():
+        norms.append(p.grad.norm(2).item())
+    return norms
+
+
+model = Net().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for images in loader:
+    loss = model(images.cuda()).mean()
+    if scaler is None:
+        loss.backward()
+        clip(model, 3)
+        optimizer.step()
+    else:
+        scaler.scale(loss).backward()
+        {call}
+        scaler.step(optimizer)
+        scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("clip(model, 3)", ["called from the training loop here", "or here, in another branch"]),
+        ("print(step)", ["called from the training loop here"]),
+    ],
+)
+def test_calls_of_several_branches_are_named(tmp_path: Path, call: str, said: list[str]) -> None:
+    results = scan(tmp_path, {"net.py": "", "train.py": BRANCHES.format(call=call)}).results
+    found = next(one.finding for one in results if "norm(2).item()" in one.finding.message)
+    assert [place.message for place in found.related if "here" in place.message] == said

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from gpulint_rules.data.gpu311_cpu_preprocessing import Preprocessing
+from gpulint_rules.data.repeated_draws import RepeatedDraw
 
 from gpulint.documents import Document
 from gpulint.documents.call_syntax import keyword_value
@@ -20,6 +21,7 @@ from gpulint.workload.documented_workers import documented_count
 from gpulint.workload.map_functions import is_streamed, tokenises_in_batches
 from gpulint.workload.sample_preprocessing import TOKENISES
 from gpulint.workspace.module_index import ModuleIndex
+from gpulint_fixers.data.samples_once import taken_once
 from gpulint_fixers.edits.calls import set_keyword
 from gpulint_fixers.loading.workers import worker_count
 from gpulint_fixers.stages.split import split
@@ -38,6 +40,13 @@ _MODEST = 4
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
+    """Take a sample once that a method takes several times; else see :func:`_spread`."""
+    if isinstance(finding.payload, RepeatedDraw):
+        return taken_once(finding.payload, project.document(finding.path), project)
+    return _spread(finding, project)
+
+
+def _spread(finding: Finding, project: Project) -> Fix | Declined:
     """Pass ``num_proc`` to ``Dataset.map``, and move programs that prepare data out of a job;
     what a program computes itself stays."""
     document = project.document(finding.path)

@@ -12,6 +12,8 @@ from gpulint.placement.device_transfers import Transfer
 from gpulint.placement.devices import Device
 from gpulint.project import Project
 from gpulint.semantic.first_bindings import runs_before
+from gpulint.semantic.points_to import Resolver
+from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import BindingKind, ModuleIndex
 from gpulint_fixers.edits.calls import set_keyword
 
@@ -26,7 +28,7 @@ def non_blocking(project: Project, transfer: Transfer) -> str | None:
     """Return what to pass as ``non_blocking``: ``True``, or the test that the device is one of CUDA where the program
     may use another accelerator; None if there is no name for that test."""
     target = _target(transfer.call.module, transfer.node)
-    if target is None or not _may_be_other(project, transfer):
+    if target is None or not _may_be_other(project, transfer) or _is_cuda_or_cpu(project, transfer, target):
         return "True"
     module = transfer.call.module
     if _is_device(module, target):
@@ -67,6 +69,35 @@ def _is_of_cuda(value: ast.expr | None) -> bool:
         case ast.Constant(value=int()):
             return True
     return False
+
+
+def _is_cuda_or_cpu(project: Project, transfer: Transfer, target: ast.expr) -> bool:
+    """Return whether all that a device may be is written out, and is of CUDA or the CPU, on which nothing is copied:
+    ``self.device = self.pick()`` with ``return "cuda" if torch.cuda.is_available() else "cpu"``. What the program says
+    of Macs is of another device then."""
+    if transfer.devices & {Device.OTHER, Device.XPU, Device.UNKNOWN}:
+        return False
+    module = transfer.call.module
+    known = project.fact(Constants).of(module, target)
+    if known.constants:
+        return known.every(_names_cuda_or_cpu)
+    made = [ref.node for ref in project.fact(Resolver).points_to(module, target)]
+    return bool(made) and all(_is_of_either(node) for node in made)
+
+
+def _is_of_either(node: ast.AST) -> bool:
+    """``torch.device("cuda" if torch.cuda.is_available() else "cpu")``"""
+    if isinstance(node, ast.Call) and node.args and ast.unparse(node.func) == "torch.device":
+        return _is_of_either(node.args[0])
+    if isinstance(node, ast.IfExp):
+        return _is_of_either(node.body) and _is_of_either(node.orelse)
+    if isinstance(node, ast.Constant):
+        return _names_cuda_or_cpu(node.value)
+    return isinstance(node, ast.expr) and _is_of_cuda(node)
+
+
+def _names_cuda_or_cpu(value: object) -> bool:
+    return isinstance(value, str) and (value == "cpu" or value.partition(":")[0] == "cuda")
 
 
 def _may_be_other(project: Project, transfer: Transfer) -> bool:

@@ -74,11 +74,17 @@ from gpulint.training.phases import belongs_to_other_phase, draws_figure, is_mod
 from gpulint.workload.sample_preprocessing import is_held_out
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef
 from gpulint_rules.data.class_reads import read_class_by_class
-from gpulint_rules.data.exclusive_branches import is_beside_training
+from gpulint_rules.data.exclusive_branches import exclude, is_beside_training
 from gpulint_rules.data.host_stores import feeds_loader
 from gpulint_rules.data.timed_barriers import takes_time
 from gpulint_rules.data.wait_advice import advice, message
-from gpulint_rules.data.wait_callers import is_seldom_reached, of_one_caller, waits_below, writes_checkpoint
+from gpulint_rules.data.wait_callers import (
+    is_seldom_reached,
+    of_one_caller,
+    other_calls,
+    waits_below,
+    writes_checkpoint,
+)
 from gpulint_rules.data.wait_counts import outermost_loop
 from gpulint_rules.data.wait_groups import cost, group_of
 
@@ -122,9 +128,9 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             help=helps.setdefault(_pattern(module, sync), advice(project, module, sync, context)),
             severity=Severity.INFO if sync.node in groups[context.loop.node].staying else None,
             payload=HostWait(module, statement, tuple(sync for sync, _ in found), context),
-            related=_way(context),
+            related=(*_way(context), *_other_calls(reached[sync], context)),
             cost=cost(project, module, [sync for sync, _ in found], context, groups[context.loop.node]),
-            cause=outermost_loop(context),
+            cause=outermost_loop(context) if context.role is Role.STEP else _own_loop(context),
         )
 
 
@@ -245,6 +251,12 @@ def _is_meter(project: Project, module: ModuleIndex, sync: SyncPoint) -> bool:
     )
 
 
+def _own_loop(context: LoopContext) -> Place | None:
+    """The loop of an evaluation, whose waits are no matter of the training around it."""
+    module, node = context.loop.module, context.loop.node
+    return Place(module.path, module.syntax.span(node)) if isinstance(node, ast.stmt | ast.expr) else None
+
+
 def _statement(module: ModuleIndex, node: ast.expr) -> ast.AST:
     for up in module.syntax.ancestors(node):
         if isinstance(up, ast.stmt):
@@ -266,6 +278,15 @@ def _way(context: LoopContext) -> tuple[Place, ...]:
         for site in context.calls
         if isinstance(site.node, ast.Call)
     )
+
+
+def _other_calls(contexts: tuple[LoopContext, ...], context: LoopContext) -> Iterator[Place]:
+    """Yield the other calls in the same loop that lead to the primitive, as in the branches of a scaler: the first may
+    be the one that no usual run takes."""
+    for site in other_calls(contexts, context):
+        note = "or here, in another branch" if exclude(site.module, site.node, context.calls[0].node) else "and here"
+        if isinstance(site.node, ast.Call):
+            yield Place(site.module.path, site.module.syntax.span(site.node), note)
 
 
 _METHODS = (

@@ -5,7 +5,9 @@ or turned into features, text tokenised in ``__getitem__``, a stream's ``__iter_
 ``datasets.map`` or a loop of the tokeniser over the whole set, or a loop over the files of a folder that decodes them,
 in one process before training. In job files: a program that preprocesses or tokenises the data
 (``python preprocess.py``, ``python -m tool.preprocess``) in a GPU job, before the program that uses the GPUs.
-Nothing is reported of data sets whose loaders all have 10 workers or more.
+Nothing of these is reported of data sets whose loaders all have 10 workers or more. A sample that a data set takes
+twice from another one, which decodes it each time (``self.rows[i]["image"], self.rows[i]["label"]`` of Hugging Face's
+``datasets``).
 
 Recognizes PyTorch data sets and collate functions, torchvision's data sets, webdataset, MONAI's ``Dataset``,
 SpeechBrain's dynamic items, Keras' ``ImageDataGenerator`` and ``Sequence``, and Hugging Face ``datasets``; PIL,
@@ -24,6 +26,7 @@ epoch.
 Fix safety
 Unsafe: ``Dataset.map`` gets ``num_proc``, as many processes as the launcher has cores for, or 4; each has its own
 memory, and the function has to work in another process. Texts in memory get none, nor do batches for a fast tokenizer.
+A sample that is taken twice is taken once: where the inner data set draws at random, its parts are then of one draw.
 All else is advice: what can move to the GPU or to a step before the job depends on the transforms.
 
 References
@@ -61,31 +64,15 @@ from gpulint.workload.kept_passes import is_kept
 from gpulint.workload.map_functions import is_streamed, tokenises_in_batches
 from gpulint.workload.sample_preprocessing import (
     IMAGES,
-    PIXELS,
-    RESAMPLES,
     TOKENISES,
-    VIDEO,
-    VOLUMES,
     SamplePreprocessing,
     is_held_out,
 )
 from gpulint.workload.worker_supply import has_many_workers
-from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
+from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 from gpulint_rules.data import pass_costs
-from gpulint_rules.data.dali import pipeline
-
-_WORK_ADVICE = {
-    IMAGES: "decode and augment on the GPU (NVIDIA DALI, torchvision.transforms.v2 on batches) or store resized images",
-    RESAMPLES: "resample batches on the GPU (torchvision.transforms.v2, Kornia), or store images of the sizes needed",
-    PIXELS: "change batches on the GPU (torchvision.transforms.v2, Kornia)",
-    VIDEO: "decode on the GPU (TorchCodec, NVIDIA DALI), or store the frames that training takes",
-    VOLUMES: "store resampled volumes as arrays before the job, cache them, or augment batches on the GPU",
-    "computes on audio": "resample and extract features once before the job, or compute them on the GPU batch by batch",
-    TOKENISES: (
-        "tokenise once before training (`datasets.map(..., batched=True, num_proc=...)` in a CPU step) "
-        "and store the ids"
-    ),
-}
+from gpulint_rules.data.repeated_draws import repeated_draws
+from gpulint_rules.data.work_advice import WORK_ADVICE, advice
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +96,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         return
     found = [
         *_per_item(module, project),
+        *_draws(module, project),
         *_sets(module, project),
         *_maps(module, project),
         *_passes(module, project),
@@ -143,17 +131,27 @@ def _per_item(module: ModuleIndex, project: Project) -> Iterator[Finding]:
             module.path,
             module.syntax.span(heavy.call),
             f"{name} {heavy.work} on the CPU for every {unit}",
-            help=_advice(heavy.work, module, owner, heavy.function),
+            help=advice(heavy.work, module, owner, heavy.function),
             payload=Preprocessing(heavy.work, name),
             related=(Place(module.path, module.syntax.head(heavy.function), f"runs for every {unit}"),),
         )
 
 
-def _advice(work: str, module: ModuleIndex, owner: ast.ClassDef | None, function: FunctionNode) -> str:
-    if work != IMAGES or owner is None or function.name != "__getitem__":
-        return _WORK_ADVICE[work]
-    made = pipeline(module, owner, function)
-    return f"{_WORK_ADVICE[work]}; with DALI instead of {owner.name}:\n{made}" if made else _WORK_ADVICE[work]
+def _draws(module: ModuleIndex, project: Project) -> Iterator[Finding]:
+    """``self.rows[index]["image"]`` and ``self.rows[index]["label"]``: each decodes the image."""
+    for found in repeated_draws(project, module):
+        owner, times = module.class_of(found.method), len(found.uses)
+        yield RULE.finding(
+            module.path,
+            module.syntax.span(found.uses[1]),
+            f"{owner.name if owner else ''}.{found.method.name} takes `{found.text}` {times} times for every item, "
+            "which decodes it each time",
+            help=f"take the sample once (`sample = {found.text}`), and its parts from that",
+            severity=Severity.WARNING,
+            payload=found,
+            cost=Cost("repeated-decoding", per="step"),
+            related=(Place(module.path, module.syntax.span(found.uses[0]), "decoded here already"),),
+        )
 
 
 def _sets(module: ModuleIndex, project: Project) -> Iterator[Finding]:
@@ -162,7 +160,7 @@ def _sets(module: ModuleIndex, project: Project) -> Iterator[Finding]:
             module.path,
             module.syntax.span(made.call),
             made.does,
-            help=_WORK_ADVICE[IMAGES],
+            help=WORK_ADVICE[IMAGES],
             payload=Preprocessing(IMAGES, made.name),
         )
 
@@ -272,7 +270,7 @@ def _passes(module: ModuleIndex, project: Project) -> Iterator[Finding]:
             module.path,
             module.syntax.span(found.node),
             f"`{found.texts}` is tokenised text by text in one process before training",
-            help=_WORK_ADVICE[TOKENISES],
+            help=WORK_ADVICE[TOKENISES],
             payload=Preprocessing(TOKENISES, found.texts),
             cost=pass_costs.of_pass(module, TOKENISES),
         )

@@ -17,6 +17,7 @@ from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import ModuleIndex, dotted, last_name
 from gpulint_rules.data.choosing_tests import chooses, counts, is_of_element
 from gpulint_rules.data.class_reads import read_class_by_class
+from gpulint_rules.data.host_metrics import host_metric, metric_advice
 from gpulint_rules.data.lightning_logs import is_handed_to_lightning, is_in_result
 from gpulint_rules.data.loss_copies import may_carry_gradient
 from gpulint_rules.data.moved_values import read_before_move
@@ -105,7 +106,9 @@ def message(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loo
     often = "on training iterations that get there" if passed else "on every training iteration"
     if context.role is Role.EVAL:
         often = f"for each {'class' if _is_of_class(project, module, sync) else 'element'} of an evaluation batch"
-    return f"'{text_of(module, sync)}' makes the host wait for the GPU {often}"
+    metric = host_metric(project, module, sync, context)
+    said = f", {metric.said}" if metric is not None else ""
+    return f"'{text_of(module, sync)}' makes the host wait for the GPU {often}{said}"
 
 
 def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> str:
@@ -129,7 +132,7 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
         return _OF_KIND[sync.kind]
     if isinstance(module.syntax.parents.get(sync.node), ast.Expr):
         return _DROPPED
-    if before := read_before_move(project, module, sync):
+    if before := metric_advice(project, module, sync, context) or read_before_move(project, module, sync):
         return before
     for ends_there, instead in ((_is_plotted, _PLOT), (_is_saved, _SAVE), (_is_decoded, _DECODE)):
         if any(ends_there(module, part) for part in followed(module, sync.node)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from gpulint import regex
 from gpulint.placement.sync_points import SyncPoint
@@ -15,6 +15,8 @@ from gpulint.training.loop_contexts import LoopContext
 from gpulint.training.phases import is_model_variant_branch, only_evaluates
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 
+MOST_CALLS = 2
+"""Most other calls that are named."""
 _SAVES = regex.compile(r"^_?(save|write|store)_\w*(checkpoint|ckpt|model|state|snapshot|weights)", re.IGNORECASE)
 
 
@@ -31,6 +33,21 @@ def of_one_caller(
         if contexts:
             counts = callers[module.function(sync.node)]
             yield sync, max(contexts, key=lambda context: counts[_way(context)])
+
+
+def other_calls(contexts: Iterable[LoopContext], context: LoopContext) -> Iterator[NodeRef]:
+    """Yield the calls in the loop that lead to a wait the same way as a context does, but for its first call."""
+    found = [
+        other.calls[0]
+        for other in contexts
+        if context.calls
+        and other.loop == context.loop
+        and other.calls
+        and other.calls[0] != context.calls[0]
+        and other.calls[1:] == context.calls[1:]
+        and isinstance(other.calls[0].node, ast.Call)
+    ]
+    yield from found[:MOST_CALLS]
 
 
 def _way(context: LoopContext) -> tuple[NodeRef, ...]:

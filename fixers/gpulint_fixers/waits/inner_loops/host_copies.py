@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
+from gpulint_rules.data.host_metrics import host_metric
 
 from gpulint.documents.python import walk
 from gpulint.fix import Edit, Fix, Safety
@@ -49,7 +50,13 @@ def copied_first(project: Project, found: HostWait) -> Fix | None:
         edits = None if has_gpu_index(project, module, loops[-1], tensor.id) else _indexed(module, tensor, loops)
     if edits is None:
         return None
-    return WholeCopy(f"{OF_WHOLE}; what is computed from each part then runs on the host", Safety.UNSAFE, tuple(edits))
+    metric = host_metric(project, module, sync, found.context)
+    then = (
+        f"`{metric.name}` runs on the CPU for each of them as before"
+        if metric is not None
+        else "what is computed from each part then runs on the host"
+    )
+    return WholeCopy(f"{OF_WHOLE}; {then}", Safety.UNSAFE, tuple(edits))
 
 
 def _is_used_as_torch(module: ModuleIndex, tensor: ast.Name) -> bool:
