@@ -77,11 +77,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         removed = remove_statement(syntax, statement)
     if removed is None:
         return Declined("the line of the transfer holds another statement")
-    edits = (add_keyword(syntax, made, *chosen, wrap=False), removed)
-    if last_name(made.func) in _TYPES:
-        if (named := _without_type(syntax, made, chosen)) is None:
-            return Declined("whether its arguments are sizes or values is unknown")
-        edits = (*named, removed)
+    if (named := _on_device(syntax, made, chosen)) is None:
+        return Declined("whether its arguments are sizes or values is unknown")
+    edits = (*named, removed)
     if payload.random:
         return Fix("create it on the GPU, whose generator draws different numbers", Safety.UNSAFE, edits)
     if last_name(made.func) in _COMPUTED or (last_name(made.func) == "arange" and _has_fractions(made)):
@@ -91,10 +89,11 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     return Fix("create it on the GPU", Safety.SAFE, edits)
 
 
-def _without_type(syntax: PythonModule, made: ast.Call, chosen: tuple[str, ...]) -> tuple[Edit, ...] | None:
-    """``torch.empty(size, device=device)`` for ``torch.FloatTensor(size)``, of whose arguments the sizes are known as
-    such."""
-    assert isinstance(made.func, ast.Attribute)
+def _on_device(syntax: PythonModule, made: ast.Call, chosen: tuple[str, ...]) -> tuple[Edit, ...] | None:
+    """Pass the device to the call; ``torch.FloatTensor(size)`` becomes ``torch.empty(size, device=device)`` if its
+    arguments are known to be sizes."""
+    if last_name(made.func) not in _TYPES or not isinstance(made.func, ast.Attribute):
+        return (add_keyword(syntax, made, *chosen, wrap=False),)
     sized = len(made.args) > 1 or any(
         isinstance(one, ast.Constant | ast.Call | ast.Attribute)
         and (isinstance(one, ast.Constant) or last_name(one.func if isinstance(one, ast.Call) else one) in _SIZES)

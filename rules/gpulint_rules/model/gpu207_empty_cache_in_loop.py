@@ -44,7 +44,7 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.bounded_loops import stops_within
 from gpulint.training.guards import Guards
-from gpulint.training.loop_contexts import LoopContexts
+from gpulint.training.loop_contexts import LoopContext, LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.training.repetition import repeated_contexts
 from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef, last_name
