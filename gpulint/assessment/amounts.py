@@ -264,7 +264,7 @@ def _usual(kind: str) -> int:
     return int(figure("assumed", "volumes" if kind == "volume" else "batch"))
 
 
-_ARRAYS = frozenset({"file", "compute", "loop", "collect"})
+_ARRAYS = frozenset({"file", "compute", "loop", "collect", "each"})
 """Work for samples that are read as arrays."""
 
 

@@ -33,7 +33,12 @@ _DEFERRING = frozenset(
 
 
 def training_contexts(project: Project, module: ModuleIndex, node: ast.AST) -> list[LoopContext]:
-    """The training step and epoch loops that run ``node`` repeatedly.
+    """The training step and epoch loops that run ``node`` repeatedly, as ``repeated_contexts`` says."""
+    return [one for one in repeated_contexts(project, module, node) if one.role is not Role.EVAL]
+
+
+def repeated_contexts(project: Project, module: ModuleIndex, node: ast.AST) -> list[LoopContext]:
+    """The training step, epoch and evaluation loops that run ``node`` repeatedly.
 
     Left out are contexts in which the node runs once: on the way out of the loop (before ``break`` or in an exception
     handler), after the last epoch, or in a loop around whole trainings (folds, seeds, trials); or only when something
@@ -45,7 +50,7 @@ def training_contexts(project: Project, module: ModuleIndex, node: ast.AST) -> l
     return [
         context
         for context in project.fact(LoopContexts).enclosing_loops(module, node)
-        if context.role in (Role.STEP, Role.EPOCH)
+        if context.role is not Role.OTHER
         and not any(
             _leaving(call.module, call.node) or _defers(call) or guards.is_error_path(call.module, call.node)
             for call in context.calls

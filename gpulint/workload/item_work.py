@@ -22,6 +22,7 @@ from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.sample_draws import Readers
 from gpulint.workload.dataset_work import ARRANGES
 from gpulint.workload.elastic_transforms import deforms
+from gpulint.workload.element_loops import goes_through_elements
 from gpulint.workload.filled_samples import filled_attributes, is_inside, own_method, runs_for_missing
 from gpulint.workload.kept_samples import keeps_on_disk, keeps_results
 from gpulint.workload.library_sets import MEMORY, kinds_of
@@ -66,6 +67,7 @@ KINDS = {
     "audio": "audio processing",
     "elastic": "elastic deformation",
     "image": "image decoding",
+    "each": "Python loops over points or pixels",
     "file": "file reading",
     "compute": "computation",
     "resample": "resampling",
@@ -237,6 +239,7 @@ class ItemWorks:
             ]
             found |= {kind for call in calls for kind in self._of_call(ref.module, call)}
             found |= {"collect" if _only_collects(part) else "loop" for part in inside if _is_loop(part)}
+            found |= {"each" for part in inside if goes_through_elements(ref.module, part)}
             if depth < MAX_CALLS:
                 called = [callee for call in calls for callee in self._called(ref.module, call, owner)]
                 called += properties(self._project, ref)

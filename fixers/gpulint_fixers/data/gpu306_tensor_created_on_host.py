@@ -31,6 +31,9 @@ _SAME_IN_ANY_TYPE = frozenset({"zeros", "ones", "empty", "eye"})
 """Functions that make the same numbers whatever their type."""
 
 
+_TYPES = {"Tensor": "", "FloatTensor": "float", "LongTensor": "long"}
+"""Constructors by the type of what they make; that of ``Tensor`` is the default."""
+_SIZES = frozenset({"size", "shape"})
 _LITERALS = (ast.Constant, ast.List, ast.Tuple, ast.UnaryOp, ast.USub, ast.Load)
 _OF_INTEGERS = ast.BinOp | ast.Add | ast.Sub | ast.Mult | ast.FloorDiv | ast.Mod | ast.Load
 
@@ -74,7 +77,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         removed = remove_statement(syntax, statement)
     if removed is None:
         return Declined("the line of the transfer holds another statement")
-    edits = (add_keyword(syntax, made, *chosen, wrap=False), removed)
+    if (named := _on_device(syntax, made, chosen)) is None:
+        return Declined("whether its arguments are sizes or values is unknown")
+    edits = (*named, removed)
     if payload.random:
         return Fix("create it on the GPU, whose generator draws different numbers", Safety.UNSAFE, edits)
     if last_name(made.func) in _COMPUTED or (last_name(made.func) == "arange" and _has_fractions(made)):
@@ -82,6 +87,25 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if is_leaf:
         return Fix("create it on the GPU, where it keeps a gradient of its own", Safety.UNSAFE, edits)
     return Fix("create it on the GPU", Safety.SAFE, edits)
+
+
+def _on_device(syntax: PythonModule, made: ast.Call, chosen: tuple[str, ...]) -> tuple[Edit, ...] | None:
+    """Pass the device to the call; ``torch.FloatTensor(size)`` becomes ``torch.empty(size, device=device)`` if its
+    arguments are known to be sizes."""
+    if last_name(made.func) not in _TYPES or not isinstance(made.func, ast.Attribute):
+        return (add_keyword(syntax, made, *chosen, wrap=False),)
+    sized = len(made.args) > 1 or any(
+        isinstance(one, ast.Constant | ast.Call | ast.Attribute)
+        and (isinstance(one, ast.Constant) or last_name(one.func if isinstance(one, ast.Call) else one) in _SIZES)
+        for one in made.args
+    )
+    if not sized or made.keywords:
+        return None
+    dtype = _TYPES[made.func.attr]
+    owner = syntax.text(made.func.value)
+    more = (f"dtype={owner}.{dtype}", *chosen) if dtype else chosen
+    named = Edit(syntax.path, syntax.span(made.func), f"{owner}.empty")
+    return named, add_keyword(syntax, made, *more, wrap=False)
 
 
 def _gains_nothing(project: Project, module: ModuleIndex, move: ast.Call) -> str:

@@ -1,7 +1,7 @@
 """What it detects
 A tensor that is made in host memory and moved to the GPU at once, in a training or evaluation loop:
 ``torch.zeros(n).to(device)``, ``torch.tensor(x).cuda()``, ``torch.randn(n, k).cuda()``; also after a change of
-shape (``torch.arange(n).unsqueeze(0).cuda()``).
+shape (``torch.arange(n).unsqueeze(0).cuda()``) or filled in place (``torch.FloatTensor(n, 1).uniform_().cuda()``).
 
 Recognizes PyTorch loops and the hooks of Lightning modules, Hugging Face trainers, callbacks (Lightning, Keras),
 SpeechBrain brains and Ignite engines.
@@ -35,7 +35,6 @@ from gpulint.finding import Finding, Place, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.placement.batch_flow import BatchFlow
-from gpulint.placement.container_helpers import made_by
 from gpulint.placement.cpu_models import trains_on_host
 from gpulint.placement.device_transfers import DeviceTransfers, Transfer
 from gpulint.placement.devices import Device
@@ -53,6 +52,7 @@ from gpulint.workspace.module_index import LOOPS, ModuleIndex, last_name
 from gpulint_rules.data.branch_chances import is_seldom
 from gpulint_rules.data.counted_tensors import is_of_counter
 from gpulint_rules.data.empty_tensors import is_empty
+from gpulint_rules.data.filled_tensors import OF_TYPE, made_and_filled
 from gpulint_rules.data.read_back import is_only_read_back, is_read_back
 from gpulint_rules.data.tensor_costs import cost
 from gpulint_rules.data.wait_counts import outermost_loop
@@ -125,12 +125,14 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
 def _on_host(project: Project, module: ModuleIndex) -> Iterator[tuple[OnHost, LoopContext]]:
     """Yield the tensors of a module that each round of a loop makes on the host, and the loops."""
     for transfer in project.fact(DeviceTransfers).transfers(module):
-        made = made_by(_set_before(module, transfer) or transfer.value)
+        found = made_and_filled(_set_before(module, transfer) or transfer.value)
+        made = found.node
         if not isinstance(made, ast.Call) or (Device.CUDA not in transfer.devices and not transfer.to_gpu):
             continue
         names = project.fact(Resolver).call_names(module, made)
-        random = bool(names & _RANDOM)
-        if (not random and not names & _CONSTANT) or ("torch.normal" in names and not _has_size(made)):
+        random = found.random or bool(names & _RANDOM)
+        known = _CONSTANT | _RANDOM | (OF_TYPE if found.filled else frozenset())
+        if not names & known or ("torch.normal" in names and not _has_size(made)):
             continue
         if any(name.endswith("_like") for name in names) and not _is_on_host(project, module, made):
             continue

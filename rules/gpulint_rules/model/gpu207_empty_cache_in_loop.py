@@ -1,5 +1,6 @@
 """What it detects
-``torch.cuda.empty_cache()`` or ``gc.collect()`` on every iteration of a training loop.
+``torch.cuda.empty_cache()`` or ``gc.collect()`` on every iteration of a training loop, or for every batch of an
+evaluation that draws batches of several samples from a loader.
 
 Recognizes PyTorch loops and the hooks of Lightning modules, Hugging Face trainers, callbacks (Lightning, Keras),
 SpeechBrain brains and Ignite engines.
@@ -43,11 +44,12 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.bounded_loops import stops_within
 from gpulint.training.guards import Guards
-from gpulint.training.loop_contexts import LoopContexts
+from gpulint.training.loop_contexts import LoopContext, LoopContexts
 from gpulint.training.loop_roles import Role
-from gpulint.training.repetition import training_contexts
+from gpulint.training.repetition import repeated_contexts
 from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef, last_name
 from gpulint_rules.data.wait_counts import outermost_loop
+from gpulint_rules.model.evaluated_batches import evaluates_batches
 from gpulint_rules.model.freed_memory import CALLS, in_each_branch, library_that_needs, override_for
 from gpulint_rules.model.rounds import counts_epochs_of
 
@@ -67,9 +69,9 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         return
     for call in [*module.calls_by_name.get("empty_cache", []), *module.calls_by_name.get("collect", [])]:
         names = project.fact(Resolver).call_names(module, call) & CALLS
-        contexts = training_contexts(project, module, call) if names else []
-        steps = (context for context in contexts if context.role is Role.STEP)
-        step = next((context for context in steps if not _takes_few_steps(project, context.loop)), None)
+        contexts = repeated_contexts(project, module, call) if names else []
+        contexts.sort(key=lambda one: one.role is Role.EVAL)
+        step = next((one for one in contexts if _is_step(project, one)), None)
         if (
             step is None
             or project.fact(GpuPrograms).is_elsewhere(module)
@@ -90,13 +92,20 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         yield RULE.finding(
             document.path,
             module.syntax.span(call),
-            f"{min(names)} runs on every training iteration",
+            f"{min(names)} runs on every {'training iteration' if step.role is Role.STEP else 'evaluation batch'}",
             help=_SELDOM.format(library) if library else f"remove {gone}; {_INSTEAD}",
             payload=call,
             cost=_regular(library) if library else _cost(names, bool(others), override_for(project, module, call)),
             cause=outermost_loop(step),
             related=(loop, *others),
         )
+
+
+def _is_step(project: Project, context: LoopContext) -> bool:
+    """Return whether a loop takes more than a few training steps, or evaluates the batches of a loader."""
+    if context.role is Role.EVAL:
+        return evaluates_batches(project, context)
+    return context.role is Role.STEP and not _takes_few_steps(project, context.loop)
 
 
 def _regular(library: str) -> Cost:
