@@ -65,9 +65,10 @@ def fails_within(project: Project, module: ModuleIndex, call: ast.Call) -> ast.e
         return None
     made, where = found[0].node, found[0].module
     function = constructor_of(project, found[0]) if isinstance(made, ast.ClassDef) else made
-    if not isinstance(function, ast.FunctionDef) or function.decorator_list or _yields(function):
+    if not isinstance(function, ast.FunctionDef) or function.decorator_list:
         return None
-    return _failing(project, where, function, _given(function, call))
+    given = _given(project, where, function, call)
+    return _failing(project, where, function, given) if given and not _yields(project, where, function) else None
 
 
 def _is_plain(module: ModuleIndex, func: ast.expr) -> bool:
@@ -77,22 +78,31 @@ def _is_plain(module: ModuleIndex, func: ast.expr) -> bool:
     return len(bindings) == 1 and (name is func or bindings[0].kind is BindingKind.IMPORT)
 
 
-def _yields(function: FunctionNode) -> bool:
+@query
+def _yields(project: Project, module: ModuleIndex, function: FunctionNode) -> bool:
     return any(isinstance(part, ast.Yield | ast.YieldFrom) for part in walk(function))
 
 
-def _given(function: FunctionNode, call: ast.Call) -> tuple[tuple[str, type], ...]:
+def _given(
+    project: Project, module: ModuleIndex, function: FunctionNode, call: ast.Call
+) -> tuple[tuple[str, type], ...]:
     """The parameters that a call gives a value of a plain type, by itself or by their defaults, with that type."""
     defaults = {argument.arg: default for argument, default in with_defaults(function.args)}
-    stored = {part.id for part in walk(function) if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load)}
-    declared = {name for part in walk(function) if isinstance(part, ast.Global | ast.Nonlocal) for name in part.names}
     found = []
-    for name in sorted(parameters(function) - stored - declared):
+    for name in sorted(parameters(function)):
         passed = argument_of(function, call, name)
         kind = _type_of(passed if passed is not None else defaults.get(name))
-        if kind is not None:
+        if kind is not None and name not in _set_names(project, module, function):
             found.append((name, kind))
     return tuple(found)
+
+
+@query
+def _set_names(project: Project, module: ModuleIndex, function: FunctionNode) -> frozenset[str]:
+    """The names that a function sets, or that are not its own."""
+    parts = [*walk(function)]
+    stored = {part.id for part in parts if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load)}
+    return frozenset(stored).union(*(part.names for part in parts if isinstance(part, ast.Global | ast.Nonlocal)))
 
 
 def _type_of(value: ast.expr | None) -> type | None:
@@ -141,21 +151,15 @@ def _hands_on(project: Project, module: ModuleIndex, call: ast.Call, kinds: dict
     if len(found) != 1 or found[0].path or not is_only(project, found[0]):
         return False
     where, function = found[0].module, found[0].node
-    if not isinstance(function, ast.FunctionDef) or function.decorator_list or _yields(function):
+    if not isinstance(function, ast.FunctionDef) or function.decorator_list or _yields(project, where, function):
         return False
-    own = set(_given(function, call))
+    own = set(_given(project, where, function, call))
     for name in parameters(function):
         passed = argument_of(function, call, name)
-        if isinstance(passed, ast.Name) and passed.id in kinds and not _is_stored(function, name):
+        if isinstance(passed, ast.Name) and passed.id in kinds and name not in _set_names(project, where, function):
             own.add((name, kinds[passed.id]))
     ordered = sorted(own, key=lambda one: (one[0], one[1].__name__))
     return _failing(project, where, function, tuple(ordered)) is not None
-
-
-def _is_stored(function: FunctionNode, name: str) -> bool:
-    return any(
-        isinstance(part, ast.Name) and part.id == name and not isinstance(part.ctx, ast.Load) for part in walk(function)
-    )
 
 
 def _always(module: ModuleIndex, node: ast.expr, function: ast.FunctionDef) -> bool:

@@ -194,7 +194,7 @@ def test_jobs_of_a_folder_that_install_the_same_are_one_finding(
     for name in ("a", "b", "c", "other/d"):
         script = batch_script(Path(name).name, "pip install --upgrade torch pandas")
         (tmp_path / f"{name}.sbatch").write_text(script)
-        (tmp_path / f"{name}.py").write_text("import torch\n")
+        (tmp_path / f"{name}.py").write_text("import torch\ntorch.ones(2).cuda()\n")
     found = commands(tmp_path, capsys)
     assert [name for name, _ in found] == ["a.sbatch", "other/d.sbatch"]
     assert found[0][1].endswith("also in b.sbatch and 1 more")
@@ -204,7 +204,7 @@ def test_jobs_of_a_folder_that_install_the_same_are_one_finding(
 def test_each_job_copies_for_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in "ab":
         (tmp_path / f"{name}.sbatch").write_text(batch_script(name, "scp -r storage:/data/set /project/set", 8))
-        (tmp_path / f"{name}.py").write_text("import torch\n")
+        (tmp_path / f"{name}.py").write_text("import torch\ntorch.ones(2).cuda()\n")
     assert [name for name, _ in commands(tmp_path, capsys)] == ["a.sbatch", "b.sbatch"]
 
 
@@ -304,13 +304,13 @@ def test_launchers_of_one_program_for_several_models_count_once(
 def test_job_files_that_a_script_writes_are_one_finding_which_names_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    line = "python -m pip install --upgrade git+https://example.org/plots.git"
+    line = "python -m pip install --upgrade git+https://git.sr.ht/plots.git"
     for number in range(6):
         gpus = 8 if number == 3 else 4
         python = "python3" if number == 5 else "python"
         text = f"#!/bin/bash\n#SBATCH --gres=gpu:{gpus}\n{line.replace('python', python, 1)}\npython fit.py {number}\n"
         (tmp_path / f"train_{number}.job").write_text(text)
-    (tmp_path / "fit.py").write_text("import torch\n")
+    (tmp_path / "fit.py").write_text("import torch\ntorch.ones(2).cuda()\n")
     script = f'#!/bin/bash\necho "#!/bin/bash\n#SBATCH --gres=gpu:$2\n{line}\npython fit.py $1" > train_$1.job\n'
     (tmp_path / "run.sh").write_text(script + "sbatch train_$1.job\n")
     ((name, basis),) = commands(tmp_path, capsys)
