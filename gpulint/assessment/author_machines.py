@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from itertools import islice
 from pathlib import Path
@@ -128,7 +129,7 @@ def _is_started_on_cpu(project: Project, path: Path) -> bool:
     found = set[bool]()
     named = re.compile(rf"(?<![\w.-]){re.escape(path.name)}(?![\w.])")
     for other in project.notebooks():
-        document = project.document(other) if project.contains(other, path.name.encode()) else None
+        document = project.document(other) if project.contains(other, os.fsencode(path.name)) else None
         if not isinstance(document, NotebookDocument):
             continue
         for cell, text in document.outputs:
