@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -41,18 +42,18 @@ def may_be_replaced(project: Project, job: Job, start: JobLaunch, default: Span)
 @query
 def _is_set(project: Project, script: Path, name: str) -> bool:
     """Return whether a file that names a script passes it arguments, or sets a variable of the environment."""
-    named = re.escape(script.name.encode())
+    named = re.escape(os.fsencode(script.name))
     if name.isdigit():
         asks = rb"\b(?:sbatch|qsub|bsub|bash|sh|oarsub)\b[^\n]{0,200}\b" + named + rb"[\"']?,?[ \t]+[\"']?[\w$<\[{./-]"
     else:
         asks = rb"\b" + name.encode() + rb"=|[\"']" + name.encode() + rb"[\"']"
     pattern = re.compile(asks)
-    files = [path for path in project.files_with(script.name.encode()) if path != script or name.isdigit()]
+    files = [path for path in project.files_with(os.fsencode(script.name)) if path != script or name.isdigit()]
     files += [path for path in project.files if path.suffix == ".env" or path.name.startswith(".env")]
     if any(project.finds(path, pattern) for path in files[:MAX_FILES]):
         return True
     texts = (project.data(path)[:MAX_BYTES] for path in notes(project, script))
-    return any(script.name.encode() in text and pattern.search(text) for text in texts)
+    return any(os.fsencode(script.name) in text and pattern.search(text) for text in texts)
 
 
 def notes(project: Project, script: Path) -> Iterator[Path]:
