@@ -71,8 +71,12 @@ def _not_finite(test: ast.expr) -> str:
 def _diverges(test: ast.expr) -> bool:
     """``loss.item() > 1e5``"""
     match test:
-        case ast.Compare(left=left, ops=[ast.Gt() | ast.GtE()], comparators=[ast.Constant(value=int() | float() as most)]):
-            return most >= _DIVERGED and any(_MEASURED.search(part.id) for part in walk(left) if isinstance(part, ast.Name))
+        case ast.Compare(
+            left=left, ops=[ast.Gt() | ast.GtE()], comparators=[ast.Constant(value=int() | float() as most)]
+        ):
+            return most >= _DIVERGED and any(
+                _MEASURED.search(part.id) for part in walk(left) if isinstance(part, ast.Name)
+            )
     return False
 
 
