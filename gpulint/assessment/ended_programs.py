@@ -25,7 +25,9 @@ def ends_at_call(project: Project, path: Path) -> bool:
     if module is None or project.fact(LoopContexts).has_training_step(module):
         return False
     return any(
-        _is_always_made(module, call) and does_not_fit(project, module, call) and _starts_training(project, module, call)
+        _is_always_made(module, call)
+        and does_not_fit(project, module, call)
+        and _starts_training(project, module, call)
         for call in module.calls
     )
 

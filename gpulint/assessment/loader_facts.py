@@ -208,9 +208,9 @@ def _leads(project: Project, other: Loader, loader: Loader, held_out: bool) -> b
 
 @query
 def _work(project: Project, loader: Loader) -> tuple[bool, float]:
-    """Whether most epochs draw its batches, and seconds of the work that is seen for one, at most."""
-    batch = loader_batch(project, loader)
-    return not is_drawn_in_few_epochs(project, loader), sample_seconds(project.fact(ItemWorks).of(loader), batch)[1] * batch.size
+    """Return whether most epochs draw its batches, and seconds of the work that is seen for one, at most."""
+    batch, works = loader_batch(project, loader), project.fact(ItemWorks).of(loader)
+    return not is_drawn_in_few_epochs(project, loader), sample_seconds(works, batch)[1] * batch.size
 
 
 def _given(loader: Loader, name: str) -> str:

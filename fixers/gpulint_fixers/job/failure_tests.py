@@ -27,7 +27,7 @@ _ALERTS = regex.compile(
 
 
 def error_for_failure(module: PythonModule, statement: ast.stmt) -> str:
-    """Return the error for a debugger that is the last statement of a branch whose test, or message, is about a failure,
+    """Return the error for a debugger that is the last statement of a branch whose test or message is about a failure,
     with which the program would train on; empty for other places."""
     parent = module.parents.get(statement)
     if not isinstance(parent, ast.If) or parent.body[-1] is not statement:
@@ -51,9 +51,9 @@ def is_failure(test: ast.expr) -> bool:
 def _not_finite(test: ast.expr) -> str:
     """Return what a test finds to be not finite (``loss`` of ``torch.isnan(loss).any()``, of ``not isfinite(loss)``, of
     ``loss != loss``); empty if the test may hold for other values."""
-    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.NotEq) and len(test.ops) == 1:
-        if ast.unparse(test.left) == (value := ast.unparse(test.comparators[0])) and not _calls_in(test):
-            return value if '"' not in value and "'" not in value else "a value"
+    match test:
+        case ast.Compare(left=left, ops=[ast.NotEq()], comparators=[right]) if _is_same(left, right):
+            return ast.unparse(left) if isinstance(left, ast.Name | ast.Attribute) else "a value"
     parts = list(walk(test))
     calls = [part for part in parts if isinstance(part, ast.Call) and last_name(part.func) in FINITE]
     turns = sum(isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.Not | ast.Invert) for part in parts)
@@ -90,8 +90,9 @@ def _is_denied(test: ast.expr) -> bool:
     )
 
 
-def _calls_in(test: ast.expr) -> bool:
-    return any(isinstance(part, ast.Call) for part in walk(test))
+def _is_same(left: ast.expr, right: ast.expr) -> bool:
+    """Return whether a value is compared with itself, which only NaN differs from."""
+    return ast.unparse(left) == ast.unparse(right) and not any(isinstance(part, ast.Call) for part in walk(left))
 
 
 def _quoted(text: str) -> str:
