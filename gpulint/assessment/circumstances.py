@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from gpulint.assessment import (
     author_machines,
     author_notes,
+    chosen_gpus,
     data_preparation,
     declared_defaults,
     desktops,
@@ -95,6 +96,7 @@ _FLUSH = frozenset({"allocator-flush"})
 _PAUSE = frozenset({"pause"})
 _IDLE = frozenset({"idle-gpus"})
 _STOP = frozenset({"breakpoint"})
+_HIDDEN = frozenset({"hidden-gpus"})
 _MACHINE = frozenset({"install", "download", "data-copy"})
 _IN_STEPS = frozenset({"host-wait", "host-tensor"})
 _WAITS = frozenset({"host-wait", "needed-wait", "host-tensor"})
@@ -227,8 +229,9 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance(
         "shows DataParallel, by its name", TO_LOW, file_facts.is_named_for_data_parallel, kinds=_DATA_PARALLEL
     ),
+    Circumstance("no job that holds GPUs runs it", TO_LOW, job_facts.is_without_gpu_jobs, kinds=_HIDDEN),
     Circumstance(
-        "no job that holds GPUs runs it", TO_LOW, job_facts.is_without_gpu_jobs, kinds=frozenset({"hidden-gpus"})
+        "an option's default, or for the CPU as a comment says", TO_LOW, chosen_gpus.are_chosen, kinds=_HIDDEN
     ),
     Circumstance("in no job, kept after the first run", TO_LOW, job_facts.is_in_no_job, kinds=_DOWNLOAD),
     Circumstance("all commands name another", TO_LOW, shell_defaults.is_replaced, kinds=_DOWNLOAD),

@@ -24,6 +24,7 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.training.own_trainings import MANY, steps_of_round
 from gpulint.training.unknown_settings import is_by_unknown_setting
+from gpulint.training.warm_up_epochs import is_in_warm_up
 from gpulint.workload.data_split import Split, split_of
 from gpulint.workload.sample_preprocessing import is_held_out
 from gpulint.workspace.module_index import LOOPS, NodeRef
@@ -120,8 +121,8 @@ def _reaches_one_batch(subject: Subject) -> bool:
 
 def _of_draws(project: Project, loader: Loader, per: str) -> Frequency:
     """Return how often a batch of a loader to train with is drawn."""
-    if _is_drawn_in_one_epoch(project, loader):
-        return Frequency(per, figure("assumed", "every_epochs"))
+    if is_drawn_in_few_epochs(project, loader):
+        return Frequency(per, figure("assumed", "every_epochs"), around=True)
     draws = [read.where for read in project.fact(BatchFlow).of_loader(loader.module, loader.node)]
     return _in_several_steps(project, draws) or Frequency(per)
 
@@ -278,8 +279,10 @@ def only_evaluates(project: Project, loader: Loader, module: ModuleIndex, loop: 
 
 
 @query
-def _is_drawn_in_one_epoch(project: Project, loader: Loader) -> bool:
-    """Return whether a single epoch draws the batches of a loader: ``if epoch < 1: warm_up(loader)``."""
+@query
+def is_drawn_in_few_epochs(project: Project, loader: Loader) -> bool:
+    """Return whether a single epoch, or those of a warm-up, draw the batches of a loader: ``if epoch < 1:
+    warm_up(loader)``."""
     loops = project.fact(LoopContexts)
     around = [
         (context, [read.where, *context.calls])
@@ -288,7 +291,13 @@ def _is_drawn_in_one_epoch(project: Project, loader: Loader) -> bool:
         if context.role is Role.EPOCH
     ]
     return bool(around) and all(
-        any(is_at_count(place.module, place.node, context.loop.node) for place in way) for context, way in around
+        any(
+            place.module is context.loop.module
+            and (is_at_count(place.module, place.node, loop) or is_in_warm_up(place.module, place.node, loop))
+            for place in way
+        )
+        for context, way in around
+        if isinstance(loop := context.loop.node, LOOPS)
     )
 
 

@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpulint.assessment.ended_programs import ends_at_call
 from gpulint.assessment.evaluation_commands import evaluate_only
 from gpulint.launch.gpu_counts import gpus_of, processes, visible
 from gpulint.launch.job_index import JobIndex
@@ -22,7 +23,7 @@ from gpulint.rule import Kind
 
 if TYPE_CHECKING:
     from gpulint.finding import Place
-    from gpulint.launch.job import Job, JobLaunch
+    from gpulint.launch.job import Job, JobLaunch, Launched
     from gpulint.project import Project
     from gpulint.source import Span
 
@@ -43,17 +44,27 @@ def jobs_running(project: Project, path: Path) -> tuple[Job, ...]:
         return index.jobs_with(path) or index.jobs_in(path)
     if not index.jobs():
         return ()
-    started = [item.job for item in index.launches_of(path) if not item.start.launch.uncalled]
+    started = [
+        item.job
+        for item in index.launches_of(path)
+        if not item.start.launch.uncalled and _gets_there(project, item, path)
+    ]
     if not started:
         users = islice(project.fact(GpuPrograms).users(path), MAX_USERS)
         started = [
             item.job
             for user in users
             for item in index.launches_of(user)
-            if item.start.program == user and not item.start.launch.uncalled
+            if item.start.program == user and not item.start.launch.uncalled and _gets_there(project, item, path)
         ]
     # What submits jobs runs in none itself; its findings are about them.
     return tuple(dict.fromkeys(started or index.jobs_in(path)))
+
+
+def _gets_there(project: Project, launched: Launched, path: Path) -> bool:
+    """Return whether a program that a job starts may come to another file, rather than end at a call before."""
+    program = launched.start.program
+    return program is None or program == path or not ends_at_call(project, program)
 
 
 @query
@@ -147,7 +158,7 @@ def _files(project: Project, job: Job) -> tuple[Path, ...]:
     if job.image is not None:
         found.append(job.image.path)
     for program in job.programs:
-        found += [program, *project.fact(MultiGpuUse).of(program).paths]
+        found += [program, *(() if ends_at_call(project, program) else project.fact(MultiGpuUse).of(program).paths)]
     for start in job.launches:
         if start.config is not None:
             found.append(start.config)

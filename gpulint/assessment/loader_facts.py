@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.assessment.amounts import batch_of, loader_batch, sample_seconds
 from gpulint.assessment.constants import figure, kind, middle
-from gpulint.assessment.frequency import draws_held_out, only_evaluates
+from gpulint.assessment.frequency import draws_held_out, is_drawn_in_few_epochs, only_evaluates
 from gpulint.assessment.image_sides import side
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import walk
@@ -207,10 +207,10 @@ def _leads(project: Project, other: Loader, loader: Loader, held_out: bool) -> b
 
 
 @query
-def _work(project: Project, loader: Loader) -> float:
-    """Seconds of the work that is seen for a batch, at most."""
-    batch = loader_batch(project, loader)
-    return sample_seconds(project.fact(ItemWorks).of(loader), batch)[1] * batch.size
+def _work(project: Project, loader: Loader) -> tuple[bool, float]:
+    """Return whether most epochs draw its batches, and seconds of the work that is seen for one, at most."""
+    batch, works = loader_batch(project, loader), project.fact(ItemWorks).of(loader)
+    return not is_drawn_in_few_epochs(project, loader), sample_seconds(works, batch)[1] * batch.size
 
 
 def _given(loader: Loader, name: str) -> str:

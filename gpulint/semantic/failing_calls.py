@@ -95,10 +95,14 @@ def _has_its_own(module: ModuleIndex, name: str) -> bool:
 def does_not_fit(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     """Return whether a call raises a ``TypeError``, as the one function or constructor of the tree that it reaches
     does not take its arguments: ``Photos(root, train=True)`` of ``def __init__(self, root)``."""
-    if isinstance(call, CallbackCall) or not isinstance(call.func, ast.Name):
+    if isinstance(call, CallbackCall):
         return False
-    bindings = module.scope(call.func).lookup(call.func.id)
-    found = project.fact(Resolver).points_to(module, call.func) if len(bindings) == 1 else ()
+    of_module = isinstance(call.func, ast.Attribute)
+    name = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+    bindings = module.scope(name).lookup(name.id) if isinstance(name, ast.Name) else []
+    if len(bindings) != 1 or (of_module and bindings[0].kind is not BindingKind.IMPORT):
+        return False
+    found = project.fact(Resolver).points_to(module, call.func)
     if len(found) != 1 or found[0].path or not is_only(project, found[0]):
         return False
     made = found[0].node

@@ -22,10 +22,10 @@ from gpulint.training.unfinished_loops import stops_unfinished_loop
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 from gpulint_fixers.edits.imports import drop_import
 from gpulint_fixers.edits.statements import remove_statement, with_own_comment
+from gpulint_fixers.job.failure_tests import FINITE, error_for_failure, is_failure
 from gpulint_fixers.job.unhandled_cases import error_for
 
 _ALL = "the debugger is all that the block does: raise an error for the case that it waits for"
-_FINITE = frozenset({"isnan", "isinf", "isfinite"})
 _SPEAKS = regex.compile(r"debug|pdb|breakpoint", re.IGNORECASE)
 """Words of comments that are about a debugger."""
 _PURE = frozenset("isnan isinf isfinite any all item len isinstance abs max min sum mean numel size dim".split())
@@ -73,7 +73,7 @@ def _without_debugger(
     rest = [one for one in _block(syntax, statement) if one is not statement]
     if rest and import_ is None and all(isinstance(one, ast.Import | ast.ImportFrom | ast.Pass) for one in rest):
         return Declined(_ALL)  # it would go on to do nothing
-    if (raised := _not_finite_error(syntax, statement)) and _replaced(syntax, import_, statement, raised):
+    if (raised := error_for_failure(syntax, statement)) and _replaced(syntax, import_, statement, raised):
         return _as_error(module, syntax, import_, statement, raised)
     error = _waits_for_error(syntax, statement)
     if edit.text or (import_ is not None and len(_block(syntax, statement)) == 2):
@@ -139,7 +139,7 @@ def _waits_for_error(module: PythonModule, statement: ast.stmt) -> str:
             return _AFTER if not isinstance(up.body[-1], ast.Raise) else ""
         if isinstance(up, ast.If) and inner in up.body and not isinstance(up.body[-1], ast.Raise):
             named = {last_name(part.func) for part in walk(up.test) if isinstance(part, ast.Call)}
-            if named & _FINITE:
+            if named & FINITE or is_failure(up.test):
                 return _AFTER
             if _is_check(up.test):
                 return _DISAGREE
@@ -159,16 +159,6 @@ def _as_error(
     return Fix(said, Safety.UNSAFE, (raised, *unused))
 
 
-def _not_finite_error(module: PythonModule, statement: ast.stmt) -> str:
-    """Return the error for a debugger that is the last statement of a test for values that are not finite, with which
-    the program would train on."""
-    parent = module.parents.get(statement)
-    if not isinstance(parent, ast.If) or parent.body[-1] is not statement:
-        return ""
-    value = _not_finite(parent.test)
-    return f'raise FloatingPointError("{value} is not finite")' if value else ""
-
-
 def _replaced(module: PythonModule, import_: ast.stmt | None, statement: ast.stmt, error: str) -> Edit | None:
     """Put an error in place of a debugger and of its own import; None where a comment or more is on their lines."""
     text = module.source.text
@@ -178,23 +168,6 @@ def _replaced(module: PythonModule, import_: ast.stmt | None, statement: ast.stm
     if behind.strip("; \t\r") or "#" in text[start:end]:
         return None
     return Edit(module.path, module.span_at(start, end + len(behind.rstrip())), error)
-
-
-def _not_finite(test: ast.expr) -> str:
-    """Return what a test finds to be not finite (``loss`` of ``torch.isnan(loss).any()``, of ``not isfinite(loss)``);
-    empty if the test may hold for other values."""
-    parts = list(walk(test))
-    calls = [part for part in parts if isinstance(part, ast.Call) and last_name(part.func) in _FINITE]
-    turns = sum(isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.Not | ast.Invert) for part in parts)
-    counts = [part for part in parts if isinstance(part, ast.Compare)]
-    if len(calls) != 1 or any(isinstance(getattr(part, "op", None), ast.Or | ast.BitOr) for part in parts):
-        return ""
-    if turns % 2 != (last_name(calls[0].func) == "isfinite"):
-        return ""
-    if any(not isinstance(one.ops[0], ast.Gt | ast.GtE | ast.NotEq) for one in counts):
-        return ""
-    value = calls[0].args[0] if calls[0].args else getattr(calls[0].func, "value", None)
-    return ast.unparse(value) if isinstance(value, ast.Name | ast.Attribute) else "a value"
 
 
 def _is_check(test: ast.expr) -> bool:

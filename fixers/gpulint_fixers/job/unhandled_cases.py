@@ -21,17 +21,21 @@ def error_for(module: PythonModule, import_: ast.stmt | None, statement: ast.stm
         return ""
     end = block.index(statement)
     first = end - (import_ is not None and import_ in block)
-    while first > 0 and _shows(block[first - 1]):
+    while first > 0 and shows(block[first - 1]):
         first -= 1
-    if any(not _shows(one) for one in block[end + 1 :]):
+    if any(not shows(one) for one in block[end + 1 :]):
         return ""
     if isinstance(parent, ast.ExceptHandler):
         return "raise" if first == 0 else ""
     if not _is_for_the_rest(module, parent, block, first):
         return ""
-    said = next((one.value for one in block[first:end] if isinstance(one, ast.Expr) and _text(one.value)), None)
-    message = _text(said) if said is not None else None
-    return f"raise ValueError({module.text(message) if message is not None else _UNSAID})"
+    return f"raise ValueError({(said_in(module, block[first:end]) or [_UNSAID])[0]})"
+
+
+def said_in(module: PythonModule, block: list[ast.stmt]) -> list[str]:
+    """Return the texts, as literals, that the calls of a block show."""
+    texts = (_text(one.value) for one in block if isinstance(one, ast.Expr) and shows(one))
+    return [module.text(text) for text in texts if text is not None]
 
 
 def _is_for_the_rest(module: PythonModule, parent: ast.AST | None, block: list[ast.stmt], first: int) -> bool:
@@ -58,7 +62,8 @@ def _always_leaves(choice: ast.stmt) -> bool:
     return False
 
 
-def _shows(statement: ast.stmt) -> bool:
+def shows(statement: ast.stmt) -> bool:
+    """Return whether a statement only says what happened."""
     match statement:
         case ast.Expr(value=ast.Call(func=func)):
             return last_name(func) in _SHOWS

@@ -14,7 +14,7 @@ from gpulint.project import Project
 from gpulint.semantic.first_bindings import runs_before
 from gpulint.semantic.points_to import Resolver
 from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import BindingKind, ModuleIndex
+from gpulint.workspace.module_index import BindingKind, ModuleIndex, last_name
 from gpulint_fixers.edits.calls import set_keyword
 
 MAY_BE_OTHER = "the device may be other than CUDA, where the values of an asynchronous copy may be arbitrary"
@@ -22,6 +22,8 @@ _CHOOSE = frozenset({b"accelerate", b"lightning", b"pytorch_lightning", b"lightn
 """Libraries that choose the device by themselves, on a Mac its own GPU."""
 _NAMES = (b"TrainingArguments", b"current_accelerator")
 """What does the same."""
+_RANKS = frozenset({"get_rank", "get_local_rank", "get_node_local_rank"})
+"""Calls that give the index of a process, which is that of its GPU."""
 
 
 def non_blocking(project: Project, transfer: Transfer) -> str | None:
@@ -75,14 +77,35 @@ def _is_cuda_or_cpu(project: Project, transfer: Transfer, target: ast.expr) -> b
     """Return whether all that a device may be is written out, and is of CUDA or the CPU, on which nothing is copied:
     ``self.device = self.pick()`` with ``return "cuda" if torch.cuda.is_available() else "cpu"``. What the program says
     of Macs is of another device then."""
-    if transfer.devices & {Device.OTHER, Device.XPU, Device.UNKNOWN}:
+    if transfer.devices & {Device.OTHER, Device.XPU}:
         return False
     module = transfer.call.module
+    made = [ref.node for ref in project.fact(Resolver).points_to(module, target)]
+    if made and all(map(_is_index, made)):
+        return True
+    if Device.UNKNOWN in transfer.devices:
+        return False
     known = project.fact(Constants).of(module, target)
     if known.constants:
         return known.every(_names_cuda_or_cpu)
-    made = [ref.node for ref in project.fact(Resolver).points_to(module, target)]
     return bool(made) and all(_is_of_either(node) for node in made)
+
+
+def _is_index(node: ast.AST) -> bool:
+    """Return whether a device is certainly a number, which is the index of a GPU: ``int(os.environ["LOCAL_RANK"])``,
+    ``dist.get_rank() % torch.cuda.device_count()``."""
+    match node:
+        case ast.Constant(value=bool()):
+            return False
+        case ast.Constant(value=int()):
+            return True
+        case ast.Call(func=func):
+            return ast.unparse(func) == "int" or last_name(func) in _RANKS
+        case ast.BinOp(left=left, op=ast.Mod() | ast.FloorDiv() | ast.Add() | ast.Sub()):
+            return _is_index(left)
+        case ast.arg(annotation=ast.Name(id=annotated)):
+            return annotated == "int"
+    return False
 
 
 def _is_of_either(node: ast.AST) -> bool:

@@ -57,6 +57,7 @@ from gpulint.training.loop_roles import Role
 from gpulint.values.constants import Constants
 from gpulint.workload.map_functions import has_state, is_idle, starts_threads
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
+from gpulint_rules.data.shared_pipelines import others_prefetch
 from gpulint_rules.data.single_elements import has_one_element
 from gpulint_rules.data.unread_pipelines import leads_nowhere
 
@@ -70,8 +71,6 @@ _VIEWS = ("items", "keys", "values")
 _ITERATORS = ("make_one_shot_iterator", "make_initializable_iterator", "as_numpy_iterator", "get_next")
 _COLLECTS = frozenset("adapt append extend add update len print numpy tolist shape int float str sum zip".split())
 _FITTERS = ("fit", "evaluate", "predict", "train_on_dataset")
-
-
 _AHEAD = Cost("no-prefetch", basis="one core maps the samples of the batches that are prepared ahead")
 
 
@@ -130,6 +129,8 @@ def _unprefetched(project: Project, module: ModuleIndex) -> Iterator[Finding]:
         if last.node in seen or _takes_one(last.node) or _ends_with(last, *_VIEWS):
             continue
         seen.add(last.node)
+        if others_prefetch(project, module, last):
+            continue
         yield RULE.finding(
             last.module.path,
             last.module.syntax.span(last.node),

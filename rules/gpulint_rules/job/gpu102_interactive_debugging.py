@@ -17,10 +17,11 @@ Safe for ``breakpoint()``, ``set_trace()`` and ``embed()`` as statements: withou
 import in the line above that serves nothing else goes with them, as does a test that does nothing else. Unsafe for a
 prompt such as ``embed()`` that is the last statement of a script, and for a debugger that is the last of a program
 which no job starts: it may be there to look at the results; for one that stops where an exception is handled or sizes
-disagree, after which the program goes on; for one that waits for values that are not finite, or for cases that no
-branch handles (in an ``else``, ``case _`` or at the end of a function), whose place an error takes; and for an
-``input()`` of which nothing uses the answer. No fix for calls within other statements, for those that other calls
-prepare (``wait_for_client()``), and for a debugger in a loop that does nothing with what it makes.
+disagree, after which the program goes on; for one that waits for values that are not finite or for another failure
+(``loss > 1e5``, ``not x.all()``), or for cases that no branch handles (in an ``else``, ``case _`` or at the end of a
+function), whose place an error takes; and for an ``input()`` of which nothing uses the answer. No fix for calls within
+other statements, for those that other calls prepare (``wait_for_client()``), and for a debugger in a loop that does
+nothing with what it makes.
 
 References
 https://docs.python.org/3/library/pdb.html
