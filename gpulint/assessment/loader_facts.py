@@ -56,9 +56,6 @@ MAX_CALLS = 3
 _WORKS = regex.compile(r"tokeni[sz]|encode|\.split\(|vocab|stoi|word2|open\(|read", re.IGNORECASE)
 """Words of functions that make numbers of texts."""
 
-_SETTINGS = (("num_workers", "0"), ("pin_memory", "False"))
-"""Settings of loaders that one change sets for all of a function, and their defaults."""
-
 
 def takes_short_in_all(subject: Subject) -> bool:
     """Return whether all that a loader is seen to make, over all epochs, takes no longer than what counts for little
@@ -196,8 +193,9 @@ def _leads(project: Project, other: Loader, loader: Loader, held_out: bool) -> b
     """Return whether another loader of the same function has the same settings, and its finding says it all."""
     if other.node is loader.node or loader.module.scope(other.node) is not loader.module.scope(loader.node):
         return False
-    by_default = _set_of(other) == _set_of(loader) != ""  # of one data set, 0 workers and none given are the same
-    if any(_given(other, *one, by_default) != _given(loader, *one, by_default) for one in _SETTINGS):
+    sets = {ast.unparse(one.node.args[0]) if one.node.args else one.variable for one in (loader, other)}
+    workers = "0" if len(sets) == 1 else ""  # of one data set, 0 workers and none given are the same
+    if any(_given(other, *one) != _given(loader, *one) for one in (("num_workers", workers), ("pin_memory", ""))):
         return False
     if other.variable == loader.variable and are_exclusive(loader.module, other.node, loader.node):
         return False  # of such branches, the first one leads
@@ -217,13 +215,9 @@ def _work(project: Project, loader: Loader) -> float:
     return sample_seconds(project.fact(ItemWorks).of(loader), batch)[1] * batch.size
 
 
-def _set_of(loader: Loader) -> str:
-    return ast.unparse(loader.node.args[0]) if loader.node.args else ""
-
-
-def _given(loader: Loader, name: str, default: str, by_default: bool) -> str:
+def _given(loader: Loader, name: str, default: str) -> str:
     value = keyword_value(loader.node, name)
-    return ast.unparse(value) if value is not None else default if by_default else ""
+    return ast.unparse(value) if value is not None else default
 
 
 def is_split_again(subject: Subject) -> bool:
