@@ -35,6 +35,8 @@ _SWITCHES = frozenset({"debug-mode"})
 """Costs of what is on for a whole process, whichever of its modules switches it on."""
 _MACHINE = frozenset({"install", "data-copy"})
 """Costs of commands that prepare a machine."""
+_MOVES = frozenset({"cuda", "to", "to_device", "prepare", "fit", "Trainer", "DataParallel"})
+"""Calls that move a model or a batch to a GPU."""
 _PYTHON = regex.compile(r"\bpython3?\b")
 _LAUNCHERS = frozenset({Kind.SHELL, Kind.JOBSPEC})
 MANY = 4
@@ -286,16 +288,21 @@ def _writer(finding: Finding, project: Project) -> str:
     return project.place(only) if only is not None else ""
 
 
-def _rank(finding: Finding, project: Project) -> tuple[int, int, bool, bool]:
-    """Those that cost most first, then those of jobs with several GPUs, of what a launcher starts, and those that are
-    not in functions that nothing calls."""
+def _rank(finding: Finding, project: Project) -> tuple[int, int, bool, bool, bool, bool]:
+    """Those that cost most first, then those of jobs with several GPUs, of what a launcher starts, of files that lack
+    no names, those that move something to a GPU, and those that are not in functions that nothing calls."""
     # The whole analysis, which a cached report does not need.
     from gpulint.assessment.jobs import jobs_running, most_gpus
     from gpulint.assessment.uncalled import is_uncalled
+    from gpulint.semantic.failing_names import has_gaps
 
     most = most_gpus(project, finding.path) or 1
     started = any(jobs_running(project, finding.path))
-    return -finding.impact.level, -max(most, 1), not started, is_uncalled(project, finding.path, finding.span)
+    module = project.module_at(finding.path)
+    gaps = module is not None and has_gaps(project, module)
+    moves = module is None or not _MOVES.isdisjoint(module.calls_by_name)
+    uncalled = is_uncalled(project, finding.path, finding.span)
+    return -finding.impact.level, -max(most, 1), not started, gaps, not moves, uncalled
 
 
 def _with_basis(result: Result, said: str, level: Level | None) -> Result:

@@ -139,9 +139,25 @@ def loader_batch(project: Project, loader: Loader) -> Batch:
     joined = stated and _joins_pieces(project, loader)
     width = 1 if pixels and _keeps_bytes(project, loader) else 4
     sample = sample_of(project, loader) if stated and single and not joined else None
-    size = size if stated else _usual(found)
+    size = size if stated else max(_usual(found), *_of_same_set(project, loader), 0)
     found = "narrow" if stated and size >= MANY and holds_rows(project, loader, found) else found
     return Batch(found, size, stated, pixels, channels, width, flat, single, sample, guessed)
+
+
+def _of_same_set(project: Project, loader: Loader) -> list[int]:
+    """Return the sizes that the code names for other batches that a function draws from the data set of a loader whose
+    own sampler decides how many samples a batch has."""
+    if loader_argument(project, loader, "batch_sampler").is_absent or not loader.node.args:
+        return []
+    drawn, function = ast.unparse(loader.node.args[0]), loader.module.function(loader.node)
+    arguments = project.fact(Arguments)
+    return [
+        size
+        for call in loader.module.calls_by_name.get(last_name(loader.node.func), ())
+        if call is not loader.node and loader.module.function(call) is function
+        if call.args and ast.unparse(call.args[0]) == drawn
+        for size in _sizes(project, arguments.of(loader.module, call, "batch_size").refs)
+    ]
 
 
 def _of_drawn(project: Project, refs: Iterable[NodeRef]) -> list[NodeRef]:

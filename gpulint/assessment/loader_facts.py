@@ -193,7 +193,9 @@ def _leads(project: Project, other: Loader, loader: Loader, held_out: bool) -> b
     """Return whether another loader of the same function has the same settings, and its finding says it all."""
     if other.node is loader.node or loader.module.scope(other.node) is not loader.module.scope(loader.node):
         return False
-    if any(_given(other, name) != _given(loader, name) for name in ("num_workers", "pin_memory")):
+    sets = {ast.unparse(one.node.args[0]) if one.node.args else one.variable for one in (loader, other)}
+    workers = "0" if len(sets) == 1 else ""  # of one data set, 0 workers and none given are the same
+    if any(_given(other, *one) != _given(loader, *one) for one in (("num_workers", workers), ("pin_memory", ""))):
         return False
     if other.variable == loader.variable and are_exclusive(loader.module, other.node, loader.node):
         return False  # of such branches, the first one leads
@@ -213,9 +215,9 @@ def _work(project: Project, loader: Loader) -> tuple[bool, float]:
     return not is_drawn_in_few_epochs(project, loader), sample_seconds(works, batch)[1] * batch.size
 
 
-def _given(loader: Loader, name: str) -> str:
+def _given(loader: Loader, name: str, default: str) -> str:
     value = keyword_value(loader.node, name)
-    return ast.unparse(value) if value is not None else ""
+    return ast.unparse(value) if value is not None else default
 
 
 def is_split_again(subject: Subject) -> bool:

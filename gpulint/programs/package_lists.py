@@ -27,6 +27,12 @@ _YAML = regex.compile(r"[\w-]+\.ya?ml", re.IGNORECASE)
 _CONDA = regex.compile(r"^dependencies:\s*$", re.MULTILINE)
 _SCRIPTS = regex.compile(r"README[\w.-]*|INSTALL[\w.-]*|[\w-]+\.(?:sh|sbatch|slurm)", re.IGNORECASE)
 """Files whose install lines say what a program runs with where no list does."""
+_BUILDS = regex.compile(
+    r"\.?(dev)?(docker|container)(s|files?)?|requirements?|(conda[-_]?)?(envs?|environments?)|installation",
+    re.IGNORECASE,
+)
+"""Folders of files that build what programs run in: ``docker/Dockerfile``, ``requirements/base.txt``."""
+_MOST_LISTS = 12
 _MOST_YAML = 12
 _LEAST = r"(?:\[[\w,-]+\])?[\"' ]*(?:===?|~=|>=|=)[\"' ]*[\^~v]?(?P<release>\d+(?:\.\d+)*)"
 """``==2.3``, ``>=2.3``, ``~=2.3``, conda's ``=2.3``, Poetry's ``= "^2.3"``: no older release is allowed."""
@@ -62,9 +68,9 @@ def may_be_too_old(project: Project, path: Path, packages: tuple[str, ...], sinc
 
 def is_too_old(project: Project, path: Path, packages: tuple[str, ...], since: Release) -> str | None:
     """Return the bound (``torch==1.3.0``) of a list or install line nearest to a file that allows no release from
-    ``since`` on."""
+    ``since`` on; in a folder, lists come before texts, and these before what is in a folder for builds."""
     for folder in path.parents:
-        for files in (_lists(project, folder), _others(project, folder)):
+        for files in (_lists(project, folder), _others(project, folder), _in_builds(project, folder)):
             bounds = [bound for one in files for bound in _bounds(project, one, packages)]
             if bounds:
                 return next((bound.shown for bound in bounds if not bound.allows(since)), None)
@@ -87,6 +93,20 @@ def _others(project: Project, folder: Path) -> tuple[Path, ...]:
     conda = [path for path in yaml if regex.occurs(_CONDA, _text(project, path))] if len(yaml) <= _MOST_YAML else []
     scripts = [folder / name for name in names if _SCRIPTS.fullmatch(name)]
     return tuple(path for path in (*locked, *conda, *scripts) if project.is_file(path))
+
+
+@query
+def _in_builds(project: Project, folder: Path) -> tuple[Path, ...]:
+    """Lists of packages in the folders of a folder that are for builds."""
+    builds = sorted(folder / name for name in project.entries(folder) if _BUILDS.fullmatch(name))
+    found = [
+        build / name
+        for build in builds
+        if project.is_dir(build)
+        for name in sorted(project.entries(build))
+        if _LISTS.fullmatch(name) or (name.endswith((".txt", ".yml", ".yaml")) and "require" in build.name.lower())
+    ]
+    return tuple(path for path in found[:_MOST_LISTS] if project.is_file(path))
 
 
 def _text(project: Project, path: Path) -> str:

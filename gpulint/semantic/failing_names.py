@@ -50,14 +50,26 @@ def undefined_names(project: Project, module: ModuleIndex) -> tuple[ast.Name, ..
 @query
 def undefined_in_text(project: Project, module: ModuleIndex) -> tuple[ast.Name, ...]:
     """Return the names that the text of a module reads and that neither it nor Python defines."""
+    found = _unbound(project, module)
+    missing = {use.id for use in found}
+    is_excerpt = len(missing) * MIN_DEFINED > len(module.uses)
+    return () if is_excerpt and not all(_is_commented_out(module, name) for name in missing) else found
+
+
+@query
+def has_gaps(project: Project, module: ModuleIndex) -> bool:
+    """Return whether a module reads names that nothing defines, as programs and excerpts do that others complete."""
+    return not project.finds(module.path, _EVALUATES) and bool(_unbound(project, module))
+
+
+@query
+def _unbound(project: Project, module: ModuleIndex) -> tuple[ast.Name, ...]:
+    """The names that a module reads and that neither it nor Python defines, also in an excerpt."""
     if module.path.suffix != ".py" or is_notebook_like(module.syntax) or project.finds(module.path, _MAKES_NAMES):
         return ()
     names = (name for name in module.uses if name not in _GIVEN and not name.startswith("__"))
     reads = (use for name in names if not _may_be_given(project, module, name) for use in module.uses[name])
-    found = [use for use in reads if not module.scope(use).lookup(use.id) and not _is_annotation(module, use)]
-    missing = {use.id for use in found}
-    is_excerpt = len(missing) * MIN_DEFINED > len(module.uses)
-    return () if is_excerpt and not all(_is_commented_out(module, name) for name in missing) else tuple(found)
+    return tuple(use for use in reads if not module.scope(use).lookup(use.id) and not _is_annotation(module, use))
 
 
 def _is_commented_out(module: ModuleIndex, name: str) -> bool:

@@ -1,5 +1,5 @@
 """Code that raises an error whenever it runs: it unpacks what a function does not return, calls with arguments that do
-not fit, or uses what nothing defines."""
+not fit, or uses what nothing defines, of a name or an option."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
 from gpulint.query import cyclic
+from gpulint.semantic.absent_options import absent_options
 from gpulint.semantic.failing_calls import does_not_fit
 from gpulint.semantic.failing_names import absent_attributes, undefined_names
 from gpulint.semantic.path_conditions import conditions
@@ -29,11 +30,12 @@ _CATCHERS = frozenset({"suppress", "raises", "assertRaises", "catch"})
 
 @cyclic(_NONE)
 def failures(project: Project, module: ModuleIndex, block: ast.AST) -> tuple[ast.expr, ...]:
-    """Return what raises an error in each run of a function, loop or module: names that nothing defines, calls that do
-    not fit, of functions that raise an error always or with what they get, and values that are not what they are
-    unpacked to (``_, accuracy = score(output, target)``)."""
+    """Return what raises an error in each run of a function, loop or module: names and options that nothing defines,
+    calls that do not fit, of functions that raise an error always or with what they get, and values that are not what
+    they are unpacked to (``_, accuracy = score(output, target)``)."""
     calls = [part for part in walk(block) if isinstance(part, ast.Call)]
-    names = [*undefined_names(project, module), *absent_attributes(project, module)]
+    undefined = (*undefined_names(project, module), *absent_attributes(project, module))
+    names = [*undefined, *absent_options(project, module)]
     found = [
         *(name for name in names if block in module.syntax.ancestors(name)),
         *(call for call in calls if _unpacks(project, module, call)),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
+from gpulint.placement.host_to_device import HostToDevice
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.workload.changed_parts import makers_of
@@ -28,7 +29,29 @@ _HELPERS = 2
 def global_draw(project: Project, loader: Loader, library: str) -> str:
     """Return the name of a function of NumPy or of Python with which samples are drawn at random; empty if there is
     none, or samples set the seed themselves."""
-    found = ""
+    return next(iter(_draws(project, loader, library).values()), "")
+
+
+@query
+def drawing_set(project: Project, loader: Loader, library: str) -> str:
+    """Return the class of a data set whose samples are drawn with a function of NumPy or Python where the loader may be
+    given others whose samples are not; empty where all are, or none."""
+    resolver, sources = project.fact(Resolver), project.fact(HostToDevice).sources(loader)
+    drawing = {maker.module.class_of(maker.node) for maker in _draws(project, loader, library)}
+    sets = dict.fromkeys(
+        owner
+        for source in sources
+        if isinstance(source.node, ast.expr)
+        for owner in resolver.classes_of(source.module, source.node)
+    )
+    own = {owner.name: {base for _, base in resolver.mro(module, owner)} & drawing for module, owner in sets}
+    return next(filter(own.get, own), "") if None not in drawing and not all(own.values()) else ""
+
+
+@query
+def _draws(project: Project, loader: Loader, library: str) -> dict[NodeRef, str]:
+    """The functions that draw what samples are made with, and what from; none if one of them sets the seed."""
+    found: dict[NodeRef, str] = {}
     for maker in _run_for_samples(project, loader):
         for call in walk(maker.node):
             if not isinstance(call, ast.Call):
@@ -38,8 +61,9 @@ def global_draw(project: Project, loader: Loader, library: str) -> str:
                 if not name.startswith(library) or not last.islower():
                     continue
                 if last == "seed":
-                    return ""
-                found = found or (name if last not in _NO_DRAWS else "")
+                    return {}
+                if last not in _NO_DRAWS:
+                    found.setdefault(maker, name)
     return found
 
 

@@ -38,6 +38,26 @@ def test_workers_stay_for_all_epochs(tmp_path: Path) -> None:
     assert "persistent_workers" not in advice("call", f"{epoch}train(loader)\n")
 
 
+def test_a_sampler_that_makes_batches_makes_some_as_large_as_others_of_the_data_set(tmp_path: Path) -> None:
+    """The training loader leads, not another one that draws from the same data set with a size that is written."""
+    images = IMAGES.partition("loader =")[0].replace("Photos(Dataset)", "CIFAR10Photos(Dataset)")
+    made = """\
+photos = CIFAR10Photos(paths)
+loader = DataLoader(photos, batch_sampler=balanced(photos), num_workers=0)
+plain = DataLoader({drawn}, batch_size=512)
+"""
+    steps = TRAINING.replace("in loader", "in plain")
+    found = {
+        drawn: levels(
+            tmp_path / folder,
+            {"net.py": "", "train.py": HEAD + images + made.format(drawn=drawn) + TRAINING + steps},
+            "GPU303",
+        )
+        for folder, drawn in (("a", "photos"), ("b", "CIFAR10Photos(others)"))
+    }
+    assert found == {"photos": ["high", "low"], "CIFAR10Photos(others)": ["low", "high"]}
+
+
 def test_the_loader_with_most_work_says_it_for_others_of_its_program(tmp_path: Path) -> None:
     """Who sets the workers of one sets those of the other, whatever its samples are."""
     small = "tuned = DataLoader(datasets.CIFAR10('data', transform=transforms.ToTensor()), batch_size=128)\n"

@@ -339,3 +339,61 @@ def test_a_fix_hides_as_many_findings_as_a_scan(
     assert hidden == "8 low-impact findings hidden; --impact low shows them."
     main(["fix", *options, *select])
     assert capsys.readouterr().out.splitlines()[-1] == hidden
+
+
+SKELETON = """\
+import torch
+from data import loaders
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear({width}, 10)
+
+    def forward(self, rows):
+        return self.layer(rows)
+
+
+def train(train_loader, val_loader):
+    model = Net(){moved}
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    use_cuda = torch.cuda.is_available()
+    for epoch in range(30):
+        model.train()
+        for rows, labels in train_loader:
+            loss = nn.functional.cross_entropy(model(rows{moved}), labels{moved})
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        model.eval()
+        for rows, labels in val_loader:
+            # the accuracy of the model on the rows that were held out
+            out = model(rows{moved})
+            print(out.argmax(1).eq(labels{moved}).float().mean())
+
+
+if __name__ == "__main__":
+    train(*loaders())
+"""
+
+
+@pytest.mark.parametrize(("width", "leads"), [("in_channel", "b_train.py"), ("8", "a_train.py")])
+def test_a_file_that_lacks_a_name_does_not_lead(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], width: str, leads: str
+) -> None:
+    (tmp_path / "a_train.py").write_text(SKELETON.format(width=width, moved=".cuda()"))
+    (tmp_path / "b_train.py").write_text(SKELETON.format(width="8", moved=".cuda()"))
+    assert _leading(tmp_path, capsys) == [leads]
+
+
+def test_a_file_that_moves_nothing_to_a_gpu_does_not_lead(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a_train.py").write_text(SKELETON.format(width="8", moved=""))
+    (tmp_path / "b_train.py").write_text(SKELETON.format(width="8", moved=".cuda()"))
+    assert _leading(tmp_path, capsys) == ["b_train.py"]
+
+
+def _leading(folder: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    main(["scan", "--no-cache", "--isolated", "--select", "GPU203", "--output-format", "json", str(folder)])
+    return [Path(one["path"]).name for one in json.loads(capsys.readouterr().out) if one["impact"]["level"] != "low"]

@@ -81,6 +81,49 @@ def test_workers_of_older_releases_draw_the_same_numbers(
     assert result.finding.help.endswith(last)
 
 
+PLAIN = """\
+class Photos(Dataset):
+    def __init__(self, files):
+        self.files = files
+
+    def __len__(self):
+        return 100000
+
+    def __getitem__(self, index):
+        return to_tensor(Image.open(self.files[index]))
+
+
+def make(name, files):
+    return {chosen}
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("chosen", "where"),
+    [
+        ('Photos(files) if name == "photos" else Triplets(files)', " of `Triplets`"),
+        ("Triplets(files)", None),
+        ("Photos(files)", ""),
+    ],
+)
+def test_one_of_several_data_sets_draws(job: MakeJob, chosen: str, where: str | None) -> None:
+    """Only its samples need a seed."""
+    text = TRIPLETS.replace("loader =", f"{PLAIN.format(chosen=chosen)}loader =")
+    text = text.replace("number(len(self.files))", "np.random.randint(0, len(self.files))")
+    text = text.replace("Triplets(open", 'make(open("name.txt").read(), open')
+    (result,) = job({"train.py": text, "requirements.txt": "torch==1.5.0\n"}).scan("GPU303")
+    if where is None:
+        assert result.finding.help.startswith("seed NumPy in each worker")
+        assert isinstance(result.fix, Declined)
+        return
+    assert result.finding.help.startswith("set `num_workers=`")
+    assert ("as samples of `Triplets` draw from `numpy.random.randint`" in result.finding.help) is bool(where)
+    assert not isinstance(result.fix, Declined)
+    assert ("for samples of `Triplets` unless a `worker_init_fn` seeds NumPy" in result.fix.description) is bool(where)
+
+
 @pytest.mark.parametrize(
     ("release", "reason"),
     [

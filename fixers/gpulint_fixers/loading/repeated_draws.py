@@ -8,7 +8,7 @@ from gpulint.programs.stated_releases import SEEDED_NUMPY, may_predate, predates
 from gpulint.project import Project
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.values.constants import Constants
-from gpulint.workload.global_draws import NUMPY, global_draw, only_draw_seeded
+from gpulint.workload.global_draws import NUMPY, drawing_set, global_draw, only_draw_seeded
 from gpulint_fixers.edits.versions import predates_device_argument
 from gpulint_fixers.loading.random_order import may_draw
 
@@ -21,7 +21,8 @@ def repeats_draws(project: Project, loader: Loader) -> str | Declined:
     if not loader_argument(project, loader, "worker_init_fn").is_absent:
         return ""
     name = global_draw(project, loader, NUMPY)
-    if name and (reason := predates(project, loader.module, SEEDED_NUMPY)):
+    some = drawing_set(project, loader, NUMPY) if name else ""
+    if name and not some and (reason := predates(project, loader.module, SEEDED_NUMPY)):
         return Declined(
             f"{reason}, and before 1.9 all workers draw the same numbers from `{name}`: pass a `worker_init_fn` that "
             "seeds NumPy first"
@@ -30,7 +31,11 @@ def repeats_draws(project: Project, loader: Loader) -> str | Declined:
         return Declined(reason)
     if not name or not may_predate(project, loader.module, SEEDED_NUMPY):
         return _OF_PYTHON if repeats_draws_of_python(project, loader) else ""
-    return f"; before PyTorch 1.9 all of them draw the same numbers from `{name}` unless a `worker_init_fn` seeds NumPy"
+    where = f" for samples of `{some}`" if some else ""
+    return (
+        f"; before PyTorch 1.9 all of them draw the same numbers from `{name}`{where} unless a `worker_init_fn` seeds "
+        "NumPy"
+    )
 
 
 def repeats_draws_of_python(project: Project, loader: Loader) -> bool:

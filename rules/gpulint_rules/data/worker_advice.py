@@ -23,7 +23,7 @@ from gpulint.transfers.shard_counts import most_workers
 from gpulint.values.constants import Constants, Value
 from gpulint.workload.changed_parts import parts_change_within_pass
 from gpulint.workload.documented_workers import documented_zero
-from gpulint.workload.global_draws import NUMPY, global_draw
+from gpulint.workload.global_draws import NUMPY, drawing_set, global_draw
 from gpulint.workload.gpu_samples import pinning_part
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.main_guards import fails_outside_guard, would_run_again
@@ -76,7 +76,7 @@ _NEXT_PASS = " (workers see what the loop changes for its samples from the next 
 _DRAWN_AHEAD = "; `{}` is then ahead of the loop by `num_workers * prefetch_factor` batches"
 
 _SEEDS_NUMPY = "seed NumPy in each worker (`worker_init_fn`; before PyTorch 1.9 all draw the same from `{}`), then "
-_UNSEEDED = " (before PyTorch 1.9 with a `worker_init_fn` that seeds NumPy, as samples draw from `{}`)"
+_UNSEEDED = " (before PyTorch 1.9 with a `worker_init_fn` that seeds NumPy, as samples{} draw from `{}`)"
 
 
 def _stays(project: Project, loader: Loader) -> str:
@@ -136,7 +136,9 @@ def advice(project: Project, loader: Loader) -> str:
     if name := drawn_state(project, loader):
         first += f"seed `self.{name}` in each worker (`worker_init_fn`; all would draw the same numbers), then "
     drawn = _drawn_unseeded(project, loader)
-    if drawn and may_predate(project, loader.module, SEEDED_NUMPY):
+    some = drawing_set(project, loader, NUMPY) if drawn else ""
+    needs_seeds = may_predate(project, loader.module, SEEDED_NUMPY) and not some
+    if drawn and needs_seeds:
         first += (
             f"seed NumPy in each worker (`worker_init_fn`; before PyTorch 1.9 all draw the same from `{drawn}`), then "
         )
@@ -145,8 +147,8 @@ def advice(project: Project, loader: Loader) -> str:
     shards = most_workers(project, loader)
     most = f", at most to its {shards} shard{'s' * (shards != 1)}" if shards is not None and shards < _MANY else ""
     said = f"{first}set `num_workers=`{of} to the job's cores per GPU{most}{_stays(project, loader)}"
-    if drawn and not may_predate(project, loader.module, SEEDED_NUMPY):
-        said += _UNSEEDED.format(drawn)
+    if drawn and not needs_seeds:
+        said += _UNSEEDED.format(f" of `{some}`" if some else "", drawn)
     if name := followed_sampler(project, loader):
         said += _DRAWN_AHEAD.format(name)
     if project.fact(ItemWorks).of(loader).keeps:

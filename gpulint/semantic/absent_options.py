@@ -1,0 +1,330 @@
+"""Options that a program reads of its arguments, and that its parser does not declare: ``args.test_area`` raises an
+``AttributeError``."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from gpulint import regex
+from gpulint.query import cyclic, query
+from gpulint.records import dataclass
+from gpulint.semantic.argument_binding import CallbackCall, argument_of
+from gpulint.semantic.points_to import Resolver
+from gpulint.semantic.reaching_definitions import reaching
+from gpulint.workspace.module_index import FUNCTIONS, Binding, BindingKind, ModuleIndex, NodeRef, last_name
+from gpulint.workspace.word_index import word_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gpulint.project import Project
+
+_PARSERS = frozenset({"argparse.ArgumentParser"})
+_NAMED = regex.compile(
+    r"(\w+_)?(args?|argv|arguments|opts?|options?|params?|flags?|hparams|config|cfg|conf|parsed)", re.IGNORECASE
+)
+"""Names of what may hold the arguments of a program."""
+_SETS_MORE = regex.compile(
+    rb"setattr\((?!\s{0,9}(self|cls|model|net|module|layer|m)\b)|__dict__|^[ \t]*[\w.]+[ \t]*=[ \t]*vars\("
+    rb"|vars\(\s{0,9}\w+\s{0,9}\)\s{0,9}(\.update|\[|\|)|\bNamespace\(|\bexec\(|\bglobals\(|\bnamespace\s{0,9}="
+    rb"|add_subparsers|\bparents\s{0,9}=\s{0,9}\[",
+    re.MULTILINE,
+)
+"""How arguments get attributes that no option declares."""
+_BY_NAME = frozenset({"update", "set_defaults", "dict", "SimpleNamespace", "replace"})
+"""Calls whose keywords may become attributes."""
+_READ_ONLY = frozenset(
+    "print pprint pformat info debug warning log str repr vars dict len type id isinstance getattr hasattr deepcopy"
+    " copy dump dumps save write format update init add_hparams log_hyperparams add_text asdict".split()
+)
+"""Functions of libraries that add nothing to the arguments that they get."""
+_SHOWS = frozenset({"print_help", "print_usage", "format_help", "format_usage", "error", "exit", "get_default"})
+_GROUPS = frozenset({"add_argument_group", "add_mutually_exclusive_group"})
+_ACTIONS = frozenset("store store_const store_true store_false append append_const count extend help version".split())
+_SETTINGS = frozenset(
+    "prog usage description epilog formatter_class add_help allow_abbrev exit_on_error argument_default"
+    " conflict_handler".split()
+)
+_ALWAYS = frozenset(
+    {"__dict__", "__class__", "__contains__", "__eq__", "__repr__", "_get_kwargs", "_get_args", "__doc__"}
+)
+_NOBODY: _Namespace | None = None
+_STEPS = 3
+"""Most functions that hand arguments on."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Namespace:
+    """What a parser makes of a command line."""
+
+    names: frozenset[str]
+    paths: tuple[Path, ...]
+    """The files that declare the options, and that hand the arguments on."""
+
+
+@query
+def absent_options(project: Project, module: ModuleIndex) -> tuple[ast.Attribute, ...]:
+    """Return what a module reads of the arguments of a program that no option declares, and that nothing sets."""
+    if module.path.suffix != ".py":
+        return ()
+    return tuple(
+        part
+        for part in module.syntax.of(ast.Attribute)
+        if isinstance(part.value, ast.Name)
+        and isinstance(part.ctx, ast.Load)
+        and _NAMED.fullmatch(part.value.id)
+        and (made := _held(project, module, part.value)) is not None
+        and part.attr not in made.names | _ALWAYS
+        and not _may_be_set(project, module, part, made)
+    )
+
+
+def _held(project: Project, module: ModuleIndex, name: ast.Name, steps: int = _STEPS) -> _Namespace | None:
+    """Return the arguments that a variable certainly holds."""
+    bindings = reaching(module, module.scope(name).lookup(name.id), name)
+    return _bound(project, module, bindings[0], name.id, steps) if len(bindings) == 1 else None
+
+
+@cyclic(_NOBODY)
+def _bound(project: Project, module: ModuleIndex, binding: Binding, name: str, steps: int) -> _Namespace | None:
+    if binding.path or not steps:
+        return None
+    if binding.kind is BindingKind.ASSIGN and isinstance(binding.value, ast.Call):
+        return _made(project, module, binding.value, steps)
+    function = binding.scope.node
+    if binding.kind is not BindingKind.PARAMETER or not isinstance(function, ast.FunctionDef):
+        return None
+    if function not in module.syntax.tree.body or function.decorator_list:
+        return None
+    sites = project.fact(Resolver).call_sites(module, function)
+    found = [_passed(project, site, function, name, steps - 1) for site in sites]
+    known = [one for one in found if one is not None]
+    if not known or len(known) < len(found) or _is_handed_over(project, module, function, sites):
+        return None
+    paths = (*(path for one in known for path in one.paths), *(site.module.path for site in sites))
+    return _Namespace(frozenset().union(*(one.names for one in known)), tuple(dict.fromkeys(paths)))
+
+
+def _passed(project: Project, site: NodeRef, function: ast.FunctionDef, name: str, steps: int) -> _Namespace | None:
+    """Return the arguments of the program that a call passes to a function."""
+    if not isinstance(site.node, ast.Call) or isinstance(site.node, CallbackCall):
+        return None
+    passed = argument_of(function, site.node, name)
+    if isinstance(passed, ast.Name):
+        return _held(project, site.module, passed, steps)
+    return _made(project, site.module, passed, steps) if passed is not None else None
+
+
+def _is_handed_over(
+    project: Project, module: ModuleIndex, function: ast.FunctionDef, sites: tuple[NodeRef, ...]
+) -> bool:
+    """Return whether a function is used other than in calls that are known: ``spawn(main, nprocs=2)``."""
+    called = {site.node.func for site in sites if isinstance(site.node, ast.Call)}
+    users = (project.module_at(path) for path in project.word_index.mentioning(word_of(function.name)))
+    return any(
+        use not in called
+        for user in users
+        if user is not None and (user is module or module.path in project.imported(user.path))
+        for use in user.uses.get(function.name, ())
+    )
+
+
+def _made(project: Project, module: ModuleIndex, call: ast.expr, steps: int) -> _Namespace | None:
+    """Return what ``parser.parse_args()`` returns, or a function of the tree that does nothing but that."""
+    match call:
+        case ast.Call(func=ast.Attribute(attr="parse_args", value=parser), args=[] | [_], keywords=keywords):
+            if any(keyword.arg != "args" for keyword in keywords):
+                return None
+            names = _declared(project, module, parser)
+            return _Namespace(names, (module.path,)) if names is not None else None
+    returned = _returned(project, module, call) if isinstance(call, ast.Call) else None
+    if returned is None or not steps:
+        return None
+    where, value = returned
+    found = (
+        _held(project, where, value, steps - 1)
+        if isinstance(value, ast.Name)
+        else _made(project, where, value, steps - 1)
+    )
+    return _Namespace(found.names, (*found.paths, module.path)) if found is not None else None
+
+
+def _returned(project: Project, module: ModuleIndex, call: ast.Call) -> tuple[ModuleIndex, ast.expr] | None:
+    """Return the one value that the one function of the tree returns that a call reaches."""
+    resolver = project.fact(Resolver)
+    found = resolver.callees(module, call)
+    if len(found) != 1 or not isinstance(found[0].node, ast.FunctionDef) or found[0].node.decorator_list:
+        return None
+    values = resolver.returns(found[0].node)
+    return (found[0].module, values[0]) if len(values) == 1 else None
+
+
+def _declared(project: Project, module: ModuleIndex, parser: ast.expr) -> frozenset[str] | None:
+    """Return the names of all options of a parser; None if they are unknown."""
+    if isinstance(parser, ast.Call):
+        returned = _returned(project, module, parser)
+        if returned is None or not isinstance(returned[1], ast.Name):
+            return None
+        module, parser = returned
+    if not isinstance(parser, ast.Name):
+        return None
+    bindings = module.scope(parser).lookup(parser.id)
+    if len(bindings) != 1 or bindings[0].kind is not BindingKind.ASSIGN or bindings[0].path:
+        return None
+    return _options(project, module, bindings[0], parser.id)
+
+
+@query
+def _options(project: Project, module: ModuleIndex, binding: Binding, name: str) -> frozenset[str] | None:
+    made = binding.value
+    if not isinstance(made, ast.Call):
+        return None
+    if isinstance(made.func, ast.Name) and _returned(project, module, made) is not None:
+        known = _declared(project, module, made)  # ``parser = get_parser()``
+    elif not project.fact(Resolver).call_names(module, made) & _PARSERS:
+        return None
+    else:
+        known = frozenset() if {keyword.arg for keyword in made.keywords} <= _SETTINGS else None
+    if known is None or (binding.scope is module.top and _is_lent(project, module, name)):
+        return None
+    return _added(module, binding, name, known)
+
+
+def _is_lent(project: Project, module: ModuleIndex, name: str) -> bool:
+    """Return whether another module may add options to a parser of this one."""
+    users = (project.module_at(path) for path in project.word_index.mentioning(word_of(name)) if path != module.path)
+    return any(user is not None and module.path in project.imported(user.path) for user in users)
+
+
+def _added(module: ModuleIndex, binding: Binding, name: str, known: frozenset[str]) -> frozenset[str] | None:
+    """Return the names of options with those that are added to a parser or a group; None if some are unknown."""
+    found = set(known)
+    for use in module.uses.get(name, ()):
+        if module.scope(use).lookup(name) != [binding]:
+            continue
+        parent = module.syntax.parents.get(use)
+        call = module.syntax.parents.get(parent) if isinstance(parent, ast.Attribute) else None
+        if isinstance(parent, ast.Return) or (
+            isinstance(parent, ast.Attribute) and not isinstance(parent.ctx, ast.Load)
+        ):
+            continue
+        if not isinstance(parent, ast.Attribute) or not isinstance(call, ast.Call) or call.func is not parent:
+            return None
+        names = _of_call(module, call, parent.attr)
+        if names is None:
+            return None
+        found |= names
+    return frozenset(found)
+
+
+def _of_call(module: ModuleIndex, call: ast.Call, method: str) -> frozenset[str] | None:
+    """Return the names that a call of a method of a parser adds; None if they are unknown."""
+    if method == "parse_args" or method in _SHOWS:
+        return frozenset()
+    if method == "add_argument":
+        return _destinations(call)
+    if method == "set_defaults":
+        names = [keyword.arg for keyword in call.keywords]
+        return None if None in names or call.args else frozenset(filter(None, names))
+    if method not in _GROUPS:
+        return None
+    match module.syntax.parents.get(call):
+        case ast.Assign(targets=[ast.Name(id=group) as target]):
+            bindings = module.scope(target).lookup(group)
+            groups = [
+                one for one in bindings if isinstance(one.value, ast.Call) and last_name(one.value.func) in _GROUPS
+            ]
+            if len(groups) != len(bindings):
+                return None
+            return _of_groups(module, group, bindings)
+        case ast.Expr():
+            return frozenset()
+        case ast.Attribute(attr="add_argument") as method_of_group:
+            outer = module.syntax.parents.get(method_of_group)
+            return _destinations(outer) if isinstance(outer, ast.Call) else None
+    return None
+
+
+def _of_groups(module: ModuleIndex, name: str, bindings: list[Binding]) -> frozenset[str] | None:
+    """Return the names of the options of all groups that a variable holds in turn."""
+    found = set[str]()
+    for use in module.uses.get(name, ()):
+        if module.scope(use).lookup(name) != bindings:
+            continue
+        match module.syntax.parents.get(use):
+            case ast.Attribute(attr="add_argument") as method if (
+                isinstance(call := module.syntax.parents.get(method), ast.Call)
+                and (names := _destinations(call)) is not None
+            ):
+                found |= names
+            case _:
+                return None
+    return frozenset(found)
+
+
+def _destinations(call: ast.Call) -> frozenset[str] | None:
+    """Return the names that an option may have; None if they are computed."""
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    action, dest = given.get("action"), given.get("dest")
+    flags = [part.value for part in call.args if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+    if None in given or len(flags) != len(call.args):
+        return None
+    if isinstance(action, ast.Constant) and action.value not in _ACTIONS:
+        return None
+    if action is not None and not isinstance(action, ast.Constant) and last_name(action) != "BooleanOptionalAction":
+        return None
+    if dest is not None:
+        return frozenset({dest.value}) if isinstance(dest, ast.Constant) and isinstance(dest.value, str) else None
+    return frozenset(flag.lstrip("-").replace("-", "_") for flag in flags)
+
+
+def _may_be_set(project: Project, module: ModuleIndex, read: ast.Attribute, made: _Namespace) -> bool:
+    """Return whether something sets or tests an attribute that is read in the files that see the arguments, or may set
+    any attribute of them."""
+    paths = _seen_by(project, module, made.paths)
+    if any(_sets_any(project, path, last_name(read.value)) for path in paths):
+        return True
+    users = [path for path in project.word_index.mentioning(word_of(read.attr)) if path in paths]
+    return any(_sets(one, read.attr) for one in map(project.module_at, users) if one is not None)
+
+
+@query
+def _seen_by(project: Project, module: ModuleIndex, paths: tuple[Path, ...]) -> frozenset[Path]:
+    """Return the files that arguments may get to: those that handle them and what these import."""
+    own = {module.path, *paths}
+    return frozenset(own.union(*(project.imported(path) for path in own)))
+
+
+@query
+def _sets_any(project: Project, path: Path, name: str) -> bool:
+    """Return whether a file may set any attribute of arguments, or passes a variable to what may and is not in the
+    tree."""
+    module = project.module_at(path)
+    return module is not None and (
+        project.finds(path, _SETS_MORE)
+        or any(
+            isinstance(given, ast.Name)
+            and last_name(call.func) not in _READ_ONLY
+            and not _is_of_tree(project, module, call)
+            for call, given in module.handed_over.get(name, ())
+        )
+    )
+
+
+def _is_of_tree(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    found = project.fact(Resolver).points_to(module, call.func)
+    return bool(found) and all(isinstance(one.node, (*FUNCTIONS, ast.ClassDef)) for one in found)
+
+
+@query
+def _sets(module: ModuleIndex, name: str) -> bool:
+    """Return whether a module stores an attribute of a name, or has the name as a text or as a keyword that may become
+    one."""
+    if not module.strings.isdisjoint({name, f"--{name}", name.replace("_", "-"), f"--{name.replace('_', '-')}"}):
+        return True
+    if any(part.attr == name and not isinstance(part.ctx, ast.Load) for part in module.syntax.of(ast.Attribute)):
+        return True
+    calls = (call for one in _BY_NAME for call in module.calls_by_name.get(one, ()))
+    return any(keyword.arg == name for call in calls for keyword in call.keywords)
