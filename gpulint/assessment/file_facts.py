@@ -252,7 +252,7 @@ def _starts_program(part: ast.stmt) -> bool:
 
 def is_copy(subject: Subject) -> bool:
     """Return whether the file is a copy of another one, which has the finding's line as well, unless only
-    the copy moves anything to a GPU."""
+    the copy moves its batches to a GPU."""
     other = original(subject.project, subject.path)
     if other is None or subject.is_notebook:
         return other is not None
@@ -262,8 +262,12 @@ def is_copy(subject: Subject) -> bool:
     module = subject.project.module_at(other)
     if module is None or subject.module is None:
         return True
-    moves = subject.project.fact(DeviceTransfers)
-    return bool(moves.transfers(module)) or not moves.transfers(subject.module)
+    return _moves_batches(subject.project, module) or not _moves_batches(subject.project, subject.module)
+
+
+@query
+def _moves_batches(project: Project, module: ModuleIndex) -> bool:
+    return any(project.fact(DeviceTransfers).batch_transfers(module))
 
 
 def learns_from_user(subject: Subject) -> bool:
