@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint import regex
-from gpulint.assessment.copies import IS_COPY, original, share_lines
+from gpulint.assessment.copies import IS_COPY, IS_DEMO, original, share_lines
 from gpulint.impact import Level
 from gpulint.impact_causes import IN_COPIES, SAME_CODE, SAME_LOOP, SAME_SWITCH, with_copies
 from gpulint.rule import Kind
@@ -99,13 +99,18 @@ def _with_copies(
     groups: dict[int, list[int]] = {}
     for number, result in enumerate(results):
         finding = result.finding
-        if IS_COPY not in finding.impact.basis.split(", ") or (document := project.document(finding.path)) is None:
+        said = finding.impact.basis.split(", ")
+        if (IS_COPY not in said and said[-1] != IS_DEMO) or (document := project.document(finding.path)) is None:
             continue
         own = _plain(document.cell_source(finding.span.cell).line(finding.span.line))
         first, key = original(project, finding.path), (finding.rule.code, own)
         home = _function(finding, project)
         for one in near.get(key, ())[:MAX_COMPARED]:
-            if results[one].finding.path == first and _function(results[one].finding, project) == home:
+            leader = results[one].finding
+            alike = leader.path == first or (
+                first is None and leader.path != finding.path and share_lines(project, leader.path, finding.path)
+            )
+            if alike and _function(leader, project) == home:
                 groups.setdefault(one, [one]).append(number)
     return [*groups.values()]
 

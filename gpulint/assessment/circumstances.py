@@ -50,7 +50,7 @@ from gpulint.assessment import (
     worker_facts,
     worker_settings,
 )
-from gpulint.assessment.copies import IS_COPY
+from gpulint.assessment.copies import IS_COPY, IS_DEMO
 from gpulint.assessment.reasons import has_reason, names_waits
 from gpulint.records import dataclass
 
@@ -151,7 +151,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("a toy or smoke run", TO_LOW, file_facts.is_toy, not_kinds=_START),
     Circumstance("trains on answers of users, by its name", TO_LOW, file_facts.learns_from_user, not_kinds=_START),
     Circumstance("trains on made-up numbers", TO_LOW, place_facts.trains_on_made_up_numbers),
-    Circumstance("a demo", 1, file_facts.is_demo, not_kinds=_START),
+    Circumstance(IS_DEMO, 1, file_facts.is_demo, not_kinds=_START),
     Circumstance("shows a trained model", TO_LOW, file_facts.shows_model, kinds=_MODES),
     Circumstance("a notebook", 1, file_facts.is_notebook, not_kinds=_DATA_PARALLEL),
     Circumstance("for a figure", TO_LOW, file_facts.evaluates_for_figure, kinds=_EVALUATION),

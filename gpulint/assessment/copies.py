@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 IS_COPY = "a copy of another file"
 """Said of findings in files that have an original."""
+IS_DEMO = "a demo"
+"""Said of findings in files that are for demonstration, by their place."""
 SAME = 0.8
 """Share of the lines of either file that both have, from which on one is a copy of the other."""
 MAX_NAMESAKES = 40

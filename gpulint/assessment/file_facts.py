@@ -12,6 +12,7 @@ from gpulint import regex
 from gpulint.assessment.copies import has_line, original
 from gpulint.assessment.jobs import MANY_GPUS
 from gpulint.launch.gpu_counts import gpus_of
+from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.query import query, stored
 from gpulint.training.guards import is_benchmark
 from gpulint.training.loop_roles import Role
@@ -79,8 +80,9 @@ _MEASURES = regex.compile(
     r"(^|[/_.-])(bench(mark)?s?|benchmarking|profil(e|er|ing)|speed[-_]?test|sanity|check)([/_.-]|$)", re.I
 )
 _TOY_DATA = regex.compile(
-    r"\b(Fashion|K|E|Q)?MNIST\w*\(|mnist\.load_data|load_(iris|digits|boston|diabetes|breast_cancer|wine)\b|make_(moons|blobs"
-    r"|classification|regression|circles)\(|(?<!class )\b(Fake|Dummy|Toy|Synthetic|Random)\w*(Dataset|Data|Loader)\("
+    r"\b(Fashion|K|Q)?MNIST\w*\(|\bEMNIST\w*\((?![^#]{0,150}?by(class|merge)[\"'])|\bUSPS\(|mnist\.load_data"
+    r"|load_(iris|digits|boston|diabetes|breast_cancer|wine)\b|make_(moons|blobs|classification|regression|circles)\("
+    r"|(?<!class )\b(Fake|Dummy|Toy|Synthetic|Random)\w*(Dataset|Data|Loader)\("
     r"|TUDataset\(|Planetoid\(|PennFudan"
     r"|[\"'](CartPole|LunarLander|Pendulum|MountainCar|Acrobot|FrozenLake|Taxi|CliffWalking)\w*-v\d"
     r"|\bMedNIST|load_dataset\(\s*[\"'](mnist|fashion_mnist|imdb|glue|rotten_tomatoes|yelp_polarity)[\"']"
@@ -249,12 +251,23 @@ def _starts_program(part: ast.stmt) -> bool:
 
 
 def is_copy(subject: Subject) -> bool:
-    """Return whether the file is a copy of another one, which has the finding's line as well."""
+    """Return whether the file is a copy of another one, which has the finding's line as well, unless only
+    the copy moves its batches to a GPU."""
     other = original(subject.project, subject.path)
     if other is None or subject.is_notebook:
         return other is not None
     document = subject.project.document(subject.path)
-    return document is not None and has_line(subject.project, other, document.source.line(subject.finding.span.line))
+    if document is None or not has_line(subject.project, other, document.source.line(subject.finding.span.line)):
+        return False
+    module = subject.project.module_at(other)
+    if module is None or subject.module is None:
+        return True
+    return _moves_batches(subject.project, module) or not _moves_batches(subject.project, subject.module)
+
+
+@query
+def _moves_batches(project: Project, module: ModuleIndex) -> bool:
+    return any(project.fact(DeviceTransfers).batch_transfers(module))
 
 
 def learns_from_user(subject: Subject) -> bool:

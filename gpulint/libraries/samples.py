@@ -37,9 +37,9 @@ class Handle(CallRow):
     processes, which forked processes cannot share."""
 
     calls: tuple[str, ...]
-    kind: Literal["file", "client", "thread", "engine", "gpu", "arrays", "messages", "gpu-tensor"]
+    kind: Literal["file", "client", "thread", "engine", "gpu", "arrays", "messages", "gpu-tensor", "index", "whole"]
     """An ``engine`` computes in threads of its own; ``arrays`` are files of arrays, of which an index reads a part; a
-    ``gpu-tensor`` is on the GPU by default."""
+    ``gpu-tensor`` is on the GPU by default; an ``index`` lists what an archive holds, and ``whole`` reads a file."""
 
 
 @dataclass(frozen=True, slots=True)

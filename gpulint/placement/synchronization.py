@@ -15,6 +15,7 @@ from gpulint.placement.host_results import casts_to_host, is_made, leaves_gpu, m
 from gpulint.placement.isinstance_tests import gets_host_value, gets_no_tensor, gets_tensor_instead, is_collection
 from gpulint.placement.jax_waits import WAITING, JaxWaits
 from gpulint.placement.shown_arguments import shown
+from gpulint.placement.stored_elements import copied_element
 from gpulint.placement.subscript_indices import index_names, is_limited, loops_around, source_of, targets
 from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.placement.tensor_location import TensorLocations
@@ -137,6 +138,8 @@ class SyncPoints:
         if self._is_old_item(module, item):
             assert isinstance(item.value, ast.Attribute)
             return SyncPoint(item, SyncKind.READ, item.value.value)
+        if (copied := copied_element(self._project, module, item, self._tensors.is_tensor)) is not None:
+            return SyncPoint(copied, SyncKind.READ, copied)
         return SyncPoint(item, SyncKind.SELECT, item.value) if self._selects(module, item) else None
 
     def _is_old_item(self, module: ModuleIndex, node: ast.Subscript) -> bool:
@@ -276,8 +279,9 @@ class SyncPoints:
         sources = (source_of(loop, base.id) for loop in through) if isinstance(base, ast.Name) else ()
         if any(source is not None and is_collection(module, source) for source in sources):
             return []
-        known = through and (self._handed.is_tensor(module, base) or is_made(self._project, module, base))
-        return through if known else []
+        if sync.node is not sync.value and not is_made(self._project, module, base):
+            return through if through and self._handed.is_tensor(module, base) else []
+        return through  # what an assignment copies is a tensor in any case
 
     def gets_numbers(self, module: ModuleIndex, sync: SyncPoint, calls: tuple[NodeRef, ...]) -> bool:
         """Return whether the calls that lead to the sync pass it numbers, which it leaves as they are, what is in host

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.documents.call_syntax import keyword_value
 from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
@@ -37,10 +38,21 @@ def moves_pixels(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     return not all(map(_IN_PLACE.search, _heavy(project, module, call)))
 
 
+def is_given_heavy(project: Project, made: NodeRef) -> bool:
+    """Return whether the call that makes a data set of a library gives it a transform with work for every pixel
+    (``EMNIST(root, transform=Compose([RandomAffine(10), ToTensor()]))``)."""
+    given = keyword_value(made.node, "transform") if isinstance(made.node, ast.Call) else None
+    return given is not None and bool(_heavy_of(project, made.module, given))
+
+
 def _heavy(project: Project, module: ModuleIndex, call: ast.Call) -> list[str]:
     """Return the names of the transforms with work for every pixel in what is called."""
+    return _heavy_of(project, module, call.func)
+
+
+def _heavy_of(project: Project, module: ModuleIndex, transform: ast.expr) -> list[str]:
     resolver = project.fact(Resolver)
-    found = [ref for ref in resolver.points_to(module, call.func) if isinstance(ref.node, ast.Call) and not ref.path]
+    found = [ref for ref in resolver.points_to(module, transform) if isinstance(ref.node, ast.Call) and not ref.path]
     return [
         name
         for ref in found

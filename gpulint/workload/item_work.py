@@ -20,6 +20,7 @@ from gpulint.training.call_values import is_kept_out
 from gpulint.training.guards import Guards
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.sample_draws import Readers
+from gpulint.workload.applied_transforms import is_given_heavy
 from gpulint.workload.dataset_work import ARRANGES
 from gpulint.workload.elastic_transforms import deforms
 from gpulint.workload.element_loops import goes_through_elements
@@ -157,6 +158,7 @@ class ItemWorks:
             self._project, resolver.call_names(source.module, node) if isinstance(node, ast.Call) else frozenset()
         )
         known = bool(kinds) or isinstance(node, ast.List | ast.ListComp)
+        kinds |= {"transform"} if MEMORY in kinds and is_given_heavy(self._project, source) else set()
         for where, owner in resolver.classes_of(source.module, node):
             getters = [getter for name in GETTERS if (getter := resolver.method(where, owner, name)) is not None]
             kinds |= kinds_of(self._project, resolver.base_names(where, owner))

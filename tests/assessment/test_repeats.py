@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpulint.cli import main
+from tests.assessment.scans import HEAD, IMAGES, TRAINING, scan
 
 SCRIPT = """\
 import torch
@@ -397,3 +398,30 @@ def test_a_file_that_moves_nothing_to_a_gpu_does_not_lead(tmp_path: Path, capsys
 def _leading(folder: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
     main(["scan", "--no-cache", "--isolated", "--select", "GPU203", "--output-format", "json", str(folder)])
     return [Path(one["path"]).name for one in json.loads(capsys.readouterr().out) if one["impact"]["level"] != "low"]
+
+
+MOVED = SCRIPT.format(net="Net", optimizer="SGD", end="")
+
+
+def test_a_copy_that_alone_moves_its_batches_is_not_lowered(tmp_path: Path) -> None:
+    moved = HEAD + IMAGES + TRAINING
+    kept = moved.replace("model(images.cuda()), labels.cuda()", "model(images), labels")
+    for folder, original, expected in (("alone", kept, "high"), ("both", moved, "low")):
+        report = scan(tmp_path / folder, {"net.py": "", "train.py": original, "seg/net.py": "", "seg/train.py": moved})
+        (impact,) = (
+            one.finding.impact
+            for one in report.results
+            if one.finding.rule.code == "GPU303" and one.finding.path.parent.name == "seg"
+        )
+        assert impact.level.name.lower() == expected, impact
+
+
+def test_a_demo_with_the_code_of_a_finding_is_named_beside_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in ("net.py", "train.py", "tutorial/fit.py"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text("" if path == "net.py" else MOVED)
+    found = waits(tmp_path, capsys)
+    assert {path for path, _, _ in found} == {"train.py"}
+    assert any("tutorial/fit.py" in basis for _, _, basis in found)

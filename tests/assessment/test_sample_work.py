@@ -243,3 +243,23 @@ def test_what_resamples_is_told_from_what_changes_pixels_in_place(tmp_path: Path
     head = f"from torchvision.transforms import v2\n\ntransform = {transform}\n\n"
     basis = found(tmp_path, head + rows("return transform(self.names[index]), 0"))
     assert basis.endswith(f"({work} and transforms)")
+
+
+@pytest.mark.parametrize(
+    ("made", "level", "work"),
+    [
+        ("EMNIST(root, split='byclass', transform={turned})", "medium", "transforms"),
+        ("EMNIST(root, split='byclass', transform={plain})", "low", "nothing but look-ups is seen"),
+        ("EMNIST(root, split='letters', transform={turned})", "low", "transforms), a toy or smoke run"),
+        ("FashionMNIST(root, transform={turned})", "low", "transforms), a toy or smoke run"),
+    ],
+)
+def test_transforms_of_images_in_memory_are_work(tmp_path: Path, made: str, level: str, work: str) -> None:
+    turned = "T.Compose([T.RandomRotation(15), T.RandomAffine(0, shear=10), T.ToTensor()])"
+    call = made.format(turned=turned, plain="T.Compose([T.ToTensor()])")
+    text = (
+        "import torchvision\nfrom torchvision import transforms as T\n"
+        f"loader = DataLoader(torchvision.datasets.{call}, batch_size=256, shuffle=True)\n"
+    )
+    basis = found(tmp_path, text)
+    assert basis.startswith(f"{level}, ") and work in basis

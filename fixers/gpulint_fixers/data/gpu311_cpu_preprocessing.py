@@ -6,6 +6,7 @@ import ast
 
 from gpulint_rules.data.gpu311_cpu_preprocessing import Preprocessing
 from gpulint_rules.data.repeated_draws import RepeatedDraw
+from gpulint_rules.data.repeated_reads import RepeatedRead
 
 from gpulint.documents import Document
 from gpulint.documents.call_syntax import keyword_value
@@ -43,7 +44,19 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     """Take a sample once that a method takes several times; else see :func:`_spread`."""
     if isinstance(finding.payload, RepeatedDraw):
         return taken_once(finding.payload, project.document(finding.path), project)
+    if isinstance(finding.payload, RepeatedRead):
+        return _mapped(finding.payload, project.module_at(finding.path))
     return _spread(finding, project)
+
+
+def _mapped(read: RepeatedRead, module: ModuleIndex | None) -> Fix | Declined:
+    """Map a file into memory of which a part is taken."""
+    if module is None or not read.takes_part:
+        return Declined("where the file is kept, and for how long, depends on the data set")
+    edit = set_keyword(module.syntax, read.call, "mmap_mode", '"r"')
+    if edit is None:
+        return Declined("the arguments of the call come from a dictionary")
+    return Fix("map the file into memory; its arrays are then read-only", Safety.UNSAFE, (edit,))
 
 
 def _spread(finding: Finding, project: Project) -> Fix | Declined:

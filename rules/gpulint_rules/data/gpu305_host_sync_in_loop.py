@@ -297,6 +297,7 @@ _METHODS = (
 _FUNCTIONS = ("float", "int", "bool", "print")
 _OTHERS = regex.compile(rf"(?<![\w.])(?:{'|'.join(_FUNCTIONS)})\(".encode())
 _PICKS = regex.compile(rb"[\w\])]\[(?:~|[A-Za-z_]\w*\]|[^\[\]\n:]*[=<>]|[^\[\]\n:]*\.(?:bool|isnan|isfinite)\()")
+_STORES = regex.compile(rb"(?m)^[ \t]+\w+\[[^\n=]{1,80}\] = \w+\[")
 _TESTS = regex.compile(rb"\b(?:if|while)\b[^\n]{0,200}(?:[<>]|[=!]=)")
 
 
@@ -306,7 +307,7 @@ def _may_fire(gate: Gate) -> bool:
         return True
     if gate.has("[") and gate.matches(_PICKS):
         return True
-    return gate.has_word("torch") and gate.matches(_TESTS)
+    return gate.has_word("torch") and (gate.matches(_TESTS) or gate.matches(_STORES))
 
 
 RULE = Rule(

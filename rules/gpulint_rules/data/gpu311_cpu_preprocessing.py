@@ -7,7 +7,8 @@ in one process before training. In job files: a program that preprocesses or tok
 (``python preprocess.py``, ``python -m tool.preprocess``) in a GPU job, before the program that uses the GPUs.
 Nothing of these is reported of data sets whose loaders all have 10 workers or more. A sample that a data set takes
 twice from another one, which decodes it each time (``self.rows[i]["image"], self.rows[i]["label"]`` of Hugging Face's
-``datasets``).
+``datasets``). A file of one path that ``__getitem__`` opens or reads again for each sample (``zipfile.ZipFile``,
+``h5py.File``, ``pandas.read_csv``), and an array of which it reads all for a slice (``np.load(path)[start:end]``).
 
 Recognizes PyTorch data sets and collate functions, torchvision's data sets, webdataset, MONAI's ``Dataset``,
 SpeechBrain's dynamic items, Keras' ``ImageDataGenerator`` and ``Sequence``, and Hugging Face ``datasets``; PIL,
@@ -71,7 +72,7 @@ from gpulint.workload.sample_preprocessing import (
 from gpulint.workload.worker_supply import has_many_workers
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 from gpulint_rules.data import pass_costs
-from gpulint_rules.data.repeated_draws import repeated_draws
+from gpulint_rules.data import sample_repeats as again
 from gpulint_rules.data.work_advice import WORK_ADVICE, advice
 
 
@@ -96,7 +97,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         return
     found = [
         *_per_item(module, project),
-        *_draws(module, project),
+        *again.findings(project, module, RULE),
         *_sets(module, project),
         *_maps(module, project),
         *_passes(module, project),
@@ -134,23 +135,6 @@ def _per_item(module: ModuleIndex, project: Project) -> Iterator[Finding]:
             help=advice(heavy.work, module, owner, heavy.function),
             payload=Preprocessing(heavy.work, name),
             related=(Place(module.path, module.syntax.head(heavy.function), f"runs for every {unit}"),),
-        )
-
-
-def _draws(module: ModuleIndex, project: Project) -> Iterator[Finding]:
-    """``self.rows[index]["image"]`` and ``self.rows[index]["label"]``: each decodes the image."""
-    for found in repeated_draws(project, module):
-        owner, times = module.class_of(found.method), len(found.uses)
-        yield RULE.finding(
-            module.path,
-            module.syntax.span(found.uses[1]),
-            f"{owner.name if owner else ''}.{found.method.name} takes `{found.text}` {times} times for every item, "
-            "which decodes it each time",
-            help=f"take the sample once (`sample = {found.text}`), and its parts from that",
-            severity=Severity.WARNING,
-            payload=found,
-            cost=Cost("repeated-decoding", per="step"),
-            related=(Place(module.path, module.syntax.span(found.uses[0]), "decoded here already"),),
         )
 
 

@@ -40,6 +40,7 @@ _OF_KIND = {
     SyncKind.FORMAT: "log every N iterations, and call `.item()` only there",
 }
 _AT_ONCE = "copy the whole tensor once, before the loop over its elements (`values = tensor.tolist()`)"
+_STORE_AT_ONCE = "store the elements of the batch at once (`kept[n : n + len(values)] = values`, `kept[rows] = values`)"
 _ALL_CLASSES = (
     "count for all classes at once on the GPU (`torch.bincount(classes * labels + preds, minlength=classes**2)`), and "
     "read the counts after the last batch"
@@ -113,6 +114,8 @@ def message(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loo
 
 def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> str:
     """Return what the program can do instead of waiting there."""
+    if sync.node is sync.value:
+        return _STORE_AT_ONCE
     if context.role is Role.EVAL:
         return _ALL_CLASSES if _is_of_class(project, module, sync) else _AT_ONCE
     if project.fact(SyncPoints).is_of_jax(module, sync):
