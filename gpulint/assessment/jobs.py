@@ -16,6 +16,7 @@ from gpulint.launch.replaced_defaults import may_be_replaced
 from gpulint.programs.gpu_jobs import GpuJobs
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.multi_gpu_use import MultiGpuUse
+from gpulint.programs.rejected_commands import is_rejected
 from gpulint.query import query
 from gpulint.report import JobSummary
 from gpulint.rule import Kind
@@ -43,17 +44,21 @@ def jobs_running(project: Project, path: Path) -> tuple[Job, ...]:
         return index.jobs_with(path) or index.jobs_in(path)
     if not index.jobs():
         return ()
-    started = [item.job for item in index.launches_of(path) if not item.start.launch.uncalled]
+    started = [item.job for item in index.launches_of(path) if _starts(project, item.start)]
     if not started:
         users = islice(project.fact(GpuPrograms).users(path), MAX_USERS)
         started = [
             item.job
             for user in users
             for item in index.launches_of(user)
-            if item.start.program == user and not item.start.launch.uncalled
+            if item.start.program == user and _starts(project, item.start)
         ]
     # What submits jobs runs in none itself; its findings are about them.
     return tuple(dict.fromkeys(started or index.jobs_in(path)))
+
+
+def _starts(project: Project, start: JobLaunch) -> bool:
+    return not start.launch.uncalled and not is_rejected(project, start)
 
 
 @query
