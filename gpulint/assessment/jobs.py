@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint.assessment.evaluation_commands import evaluate_only
+from gpulint.assessment.other_clusters import is_of_other_cluster
 from gpulint.launch.gpu_counts import gpus_of, processes, visible
 from gpulint.launch.job_index import JobIndex
 from gpulint.launch.replaced_defaults import may_be_replaced
@@ -66,8 +67,10 @@ def most_gpus(
     project: Project, path: Path, one_node: bool = False, named: frozenset[tuple[Path, Span]] = frozenset()
 ) -> int | None:
     """Return the most GPUs of a job that runs a file, or that it has on one node; None if none says how many it holds.
-    Where requests of such jobs are among the places ``named``, it is about these jobs."""
+    Where requests of such jobs are among the places ``named``, it is about these jobs. Those of another organisation's
+    cluster do not count."""
     jobs = jobs_running(project, path)
+    jobs = tuple(job for job in jobs if not is_of_other_cluster(job))
     own = [job for job in jobs if job.gpus is not None and (job.gpus.place.path, job.gpus.place.span) in named]
     known = [(job, gpus_of(job)) for job in own or jobs]
     of_node = {job: job.gpus.value for job, _ in known if job.gpus is not None}
@@ -76,9 +79,9 @@ def most_gpus(
 
 
 def summaries(project: Project, path: Path) -> Iterator[JobSummary]:
-    """Yield the jobs of a launcher that hold GPUs. What runs before the containers of a pod, while it has its GPUs, is
+    """Yield the jobs of a launcher that hold GPUs, other than one of another organisation's cluster. What runs before the containers of a pod, while it has its GPUs, is
     part of the job of the container that requests them."""
-    held = [*project.fact(GpuJobs).held_in(path)]
+    held = [one for one in project.fact(GpuJobs).held_in(path) if not is_of_other_cluster(one[0])]
     requests = {_place(job, evidence) for job, evidence in held if job.task.role != "init"}
     before: dict[Place, list[Job]] = defaultdict(list)
     for job, evidence in held:

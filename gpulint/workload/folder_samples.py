@@ -113,7 +113,9 @@ def _property(module: ModuleIndex, node: ast.Attribute) -> ast.expr | None:
     owner = module.class_of(node)
     for method in owner.body if owner is not None else ():
         match method:
-            case ast.FunctionDef(name=node.attr, decorator_list=[ast.Name(id="property")], body=[*_, ast.Return() as last]):
+            case ast.FunctionDef(
+                name=node.attr, decorator_list=[ast.Name(id="property")], body=[*_, ast.Return() as last]
+            ):
                 others = [one for one in method.body if one is not last and not _is_text(one)]
                 return last.value if not others else None
     return None

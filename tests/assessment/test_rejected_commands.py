@@ -117,7 +117,10 @@ def test_a_job_that_may_start_is_shown(tmp_path: Path, program: str, words: str)
         ("args = parser.parse_args()", "more = parser.add_subparsers()\n    args = parser.parse_args()"),
         ('choices=["vit_tiny", "vit_small"]', 'choices=["vit_tiny"] + names'),
         ('choices=["vit_tiny", "vit_small"]', 'type=by_name, choices=["vit_tiny", "vit_small"]'),
-        ('    parser.add_argument("--amp"', '    for name in names:\n        parser.add_argument(name)\n    parser.add_argument("--amp"'),
+        (
+            '    parser.add_argument("--amp"',
+            '    for name in names:\n        parser.add_argument(name)\n    parser.add_argument("--amp"',
+        ),
         ('parser.add_argument("--arch"', 'parser.add_argument("--arch", action=Alias'),
         ("argparse.ArgumentParser(", "configargparse.ArgumentParser("),
     ],
@@ -132,7 +135,9 @@ def test_another_program_of_that_name_may_be_meant(tmp_path: Path) -> None:
     assert "high" in found
 
 
-@pytest.mark.parametrize(("words", "gpus"), [("--arch vit_tiny --data_path a", True), ("--arch b --data_path a", False)])
+@pytest.mark.parametrize(
+    ("words", "gpus"), [("--arch vit_tiny --data_path a", True), ("--arch b --data_path a", False)]
+)
 def test_a_job_that_cannot_start_is_none_of_a_programs(tmp_path: Path, words: str, gpus: bool) -> None:
     files = {"train.py": _PLAIN, "data.py": "", "job.sh": _SCRIPT.format(words)}
     report = scan(tmp_path, files)

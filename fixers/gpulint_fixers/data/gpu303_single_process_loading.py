@@ -344,7 +344,8 @@ def _unguarded(project: Project, call: NodeRef) -> str:
     names = dict.fromkeys(start.module.path.name for start in starts if start.module is not module)
     first, *more = [f"`{name}` " for name in names] or [""]
     also = f"and {more[0]}" if len(more) == 1 else f"and {len(more)} other programs " if more else ""
-    return f"; {first}{also}need{'' if more else 's'} an `if __name__ == '__main__'` where processes are spawned"
+    needs = f"{first}{also}need{'' if more else 's'} an `if __name__ == '__main__'`"
+    return f"; {needs} where processes are spawned, as on Windows or macOS"
 
 
 FIXER = Fixer("GPU303", fix)
