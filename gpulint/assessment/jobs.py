@@ -79,8 +79,8 @@ def most_gpus(
 
 
 def summaries(project: Project, path: Path) -> Iterator[JobSummary]:
-    """Yield the jobs of a launcher that hold GPUs, other than one of another organisation's cluster. What runs before the containers of a pod, while it has its GPUs, is
-    part of the job of the container that requests them."""
+    """Yield the jobs of a launcher that hold GPUs, other than on another organisation's cluster. What runs before the
+    containers of a pod, while it has its GPUs, is part of the job of the container that requests them."""
     held = [one for one in project.fact(GpuJobs).held_in(path) if not is_of_other_cluster(one[0])]
     requests = {_place(job, evidence) for job, evidence in held if job.task.role != "init"}
     before: dict[Place, list[Job]] = defaultdict(list)

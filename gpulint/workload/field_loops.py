@@ -1,4 +1,4 @@
-"""Loops over the fields of a sample, which have a few rounds: ``for key in self.keys: rows[key] = self.store[key][a:b]``."""
+"""Loops over the fields of a sample, with few rounds: ``for key in self.keys: sample[key] = rows[key][a:b]``."""
 
 from __future__ import annotations
 
