@@ -343,10 +343,8 @@ def _unguarded(project: Project, call: NodeRef) -> str:
     names = dict.fromkeys(start.module.path.name for start in starts if start.module is not module)
     first, *more = [f"`{name}` " for name in names] or [""]
     also = f"and {more[0]}" if len(more) == 1 else f"and {len(more)} other programs " if more else ""
-    said = (
-        f"need{'' if more else 's'} an `if __name__ == '__main__'` where processes are spawned, as on Windows or macOS"
-    )
-    return f"; {first}{also}{said}"
+    said = "an `if __name__ == '__main__'` where processes are spawned, as on Windows or macOS"
+    return f"; {first}{also}need{'' if more else 's'} {said}"
 
 
 FIXER = Fixer("GPU303", fix)
