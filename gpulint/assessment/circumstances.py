@@ -133,6 +133,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance(
         "its launcher and the program both start processes, on one port", TO_LOW, process_options.starts_twice
     ),
+    Circumstance("its program rejects the command", TO_LOW, process_options.is_rejected_by_program),
     Circumstance("nothing is seen to run it", 1, unused_modules.is_unused),
     Circumstance("only under a condition", 1, place_facts.is_conditional_command),
     Circumstance("in a branch of the program", 1, place_facts.is_conditional_stop, kinds=_STOP),

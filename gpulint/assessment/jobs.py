@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 
 from gpulint.assessment.ended_programs import ends_at_call
 from gpulint.assessment.evaluation_commands import evaluate_only
+from gpulint.assessment.other_clusters import is_of_other_cluster
 from gpulint.launch.gpu_counts import gpus_of, processes, visible
 from gpulint.launch.job_index import JobIndex
 from gpulint.launch.replaced_defaults import may_be_replaced
 from gpulint.programs.gpu_jobs import GpuJobs
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.multi_gpu_use import MultiGpuUse
+from gpulint.programs.rejected_commands import is_rejected
 from gpulint.query import query
 from gpulint.report import JobSummary
 from gpulint.rule import Kind
@@ -44,27 +46,26 @@ def jobs_running(project: Project, path: Path) -> tuple[Job, ...]:
         return index.jobs_with(path) or index.jobs_in(path)
     if not index.jobs():
         return ()
-    started = [
-        item.job
-        for item in index.launches_of(path)
-        if not item.start.launch.uncalled and _gets_there(project, item, path)
-    ]
+    started = [item.job for item in index.launches_of(path) if _starts(project, item, path)]
     if not started:
         users = islice(project.fact(GpuPrograms).users(path), MAX_USERS)
         started = [
             item.job
             for user in users
             for item in index.launches_of(user)
-            if item.start.program == user and not item.start.launch.uncalled and _gets_there(project, item, path)
+            if item.start.program == user and _starts(project, item, path)
         ]
     # What submits jobs runs in none itself; its findings are about them.
     return tuple(dict.fromkeys(started or index.jobs_in(path)))
 
 
-def _gets_there(project: Project, launched: Launched, path: Path) -> bool:
-    """Return whether a program that a job starts may come to another file, rather than end at a call before."""
-    program = launched.start.program
-    return program is None or program == path or not ends_at_call(project, program)
+def _starts(project: Project, launched: Launched, path: Path) -> bool:
+    """Return whether the program that a job starts takes its command, and may come to another file rather than end at a
+    call before."""
+    start = launched.start
+    if start.launch.uncalled or is_rejected(project, start):
+        return False
+    return start.program is None or start.program == path or not ends_at_call(project, start.program)
 
 
 @query
@@ -72,8 +73,10 @@ def most_gpus(
     project: Project, path: Path, one_node: bool = False, named: frozenset[tuple[Path, Span]] = frozenset()
 ) -> int | None:
     """Return the most GPUs of a job that runs a file, or that it has on one node; None if none says how many it holds.
-    Where requests of such jobs are among the places ``named``, it is about these jobs."""
+    Where requests of such jobs are among the places ``named``, it is about these jobs. Those of another organisation's
+    cluster do not count."""
     jobs = jobs_running(project, path)
+    jobs = tuple(job for job in jobs if not is_of_other_cluster(job))
     own = [job for job in jobs if job.gpus is not None and (job.gpus.place.path, job.gpus.place.span) in named]
     known = [(job, gpus_of(job)) for job in own or jobs]
     of_node = {job: job.gpus.value for job, _ in known if job.gpus is not None}
@@ -82,9 +85,9 @@ def most_gpus(
 
 
 def summaries(project: Project, path: Path) -> Iterator[JobSummary]:
-    """Yield the jobs of a launcher that hold GPUs. What runs before the containers of a pod, while it has its GPUs, is
-    part of the job of the container that requests them."""
-    held = [*project.fact(GpuJobs).held_in(path)]
+    """Yield the jobs of a launcher that hold GPUs, other than on another organisation's cluster. What runs before the
+    containers of a pod, while it has its GPUs, is part of the job of the container that requests them."""
+    held = [one for one in project.fact(GpuJobs).held_in(path) if not is_of_other_cluster(one[0])]
     requests = {_place(job, evidence) for job, evidence in held if job.task.role != "init"}
     before: dict[Place, list[Job]] = defaultdict(list)
     for job, evidence in held:

@@ -12,6 +12,7 @@ from gpulint.assessment.kept_folders import own_jobs
 from gpulint.assessment.shell_defaults import MAX_BYTES, texts
 from gpulint.launch.job_index import JobIndex
 from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.programs.rejected_commands import is_rejected
 from gpulint.query import query
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
@@ -20,7 +21,7 @@ from gpulint.workspace.module_index import source_text
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
-    from gpulint.launch.job import JobLaunch, Launched
+    from gpulint.launch.job import Job, JobLaunch, Launched
     from gpulint.project import Project
     from gpulint.workspace.module_index import ModuleIndex
 
@@ -106,6 +107,18 @@ def starts_twice(subject: Subject) -> bool:
     jobs = own_jobs(subject)
     starts = [[start for start in job.launches if start.program is not None] for job in jobs]
     return bool(starts) and all(own and all(_collides(subject.project, one) for one in own) for own in starts)
+
+
+def is_rejected_by_program(subject: Subject) -> bool:
+    """Return whether each job around a finding only runs programs of the tree whose parsers reject their commands, so
+    that it ends within seconds."""
+    jobs = own_jobs(subject) if subject.is_launcher else []
+    return bool(jobs) and all(job.complete and _all_rejected(subject.project, job) for job in jobs)
+
+
+def _all_rejected(project: Project, job: Job) -> bool:
+    starts = [start for start in job.launches if not start.launch.uncalled]
+    return bool(starts) and all(is_rejected(project, start) for start in starts)
 
 
 def _collides(project: Project, start: JobLaunch) -> bool:

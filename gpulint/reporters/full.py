@@ -12,7 +12,16 @@ from gpulint.fix import Declined, Fix
 from gpulint.report import Report
 from gpulint.reporters import Context
 from gpulint.reporters.excerpt import Line, excerpt, preview
-from gpulint.reporters.grouping import Cause, Section, gpus_of, most_important, names_in, sections, steps_of
+from gpulint.reporters.grouping import (
+    Cause,
+    Section,
+    gpus_of,
+    most_important,
+    names_in,
+    sections,
+    stated_gpus,
+    steps_of,
+)
 from gpulint.reporters.impact_text import impact_text, is_known, percent
 from gpulint.reporters.summary import summary
 from gpulint.reporters.terminal_text import Paint, folded, safe
@@ -67,7 +76,7 @@ class _Page:
         for number, (section, cause) in enumerate(most_important(found, _FIRST), 1):
             first = cause.first
             facts = [f"{first.impact.level} impact"] if is_known(first.impact) else []
-            facts += [counted(section.gpus, "GPU")] if section.gpus else []
+            facts += [said] if (said := stated_gpus(section, cause)) else []
             if cause.is_fixable:
                 facts.append(f"fix: `gpulint fix{'' if cause.is_safely_fixable else ' --unsafe-fixes'}`")
             more = f" ({', '.join(facts)})" if facts else ""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _NAMES = regex.compile(r"'[^']*'")
 _MARK = regex.compile(r"['`]")
 _DETAILS = regex.compile(r"'[^']*'|`[^`]*`|\d+")
+_COUNT_OF_GPUS = regex.compile(r"\d+ GPUs?")
 _CALLERS = ("called from the ", "in this ")
 """What findings say of the loops that they are reached from."""
 _EVALUATES = regex.compile(
@@ -280,6 +281,13 @@ def _cause(found: Finding) -> object:
         return found.rule.code, found.cause.path, found.cause.span
     pattern = _DETAILS if found.path.suffix in PROGRAMS else _NAMES
     return found.rule.code, found.severity, found.impact.level, pattern.sub("'", found.message)
+
+
+def stated_gpus(section: Section, cause: Cause) -> str:
+    """Return the GPUs that the impact of a cause names, which are those of its own jobs, else those of its section:
+    ``4 GPUs``; empty if neither is known."""
+    named = (part for part in cause.first.impact.basis.split(", ") if _COUNT_OF_GPUS.fullmatch(part))
+    return next(named, counted(section.gpus, "GPU") if section.gpus else "")
 
 
 def gpus_of(job: JobSummary) -> str:

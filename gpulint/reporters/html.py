@@ -17,7 +17,7 @@ from gpulint.fix import Fix
 from gpulint.impact import Level, Range
 from gpulint.report import JobSummary, Report
 from gpulint.reporters import Context
-from gpulint.reporters.grouping import Cause, Section, gpus_of, most_important, sections, steps_of
+from gpulint.reporters.grouping import Cause, Section, gpus_of, most_important, sections, stated_gpus, steps_of
 from gpulint.reporters.html_finding import finding, place
 from gpulint.reporters.html_text import code, text
 from gpulint.reporters.impact_text import is_known, percent
@@ -95,7 +95,7 @@ def _start(found: Sequence[Section], marks: dict[int, str], context: Context) ->
         return
     yield '<section class="card first"><h2>Start with</h2><ol>'
     for section, cause in first:
-        gpus = f", {counted(section.gpus, 'GPU')}" if section.gpus else ""
+        gpus = f", {text(said)}" if (said := stated_gpus(section, cause)) else ""
         where = text(place(cause.first.path, cause.first.span, context))
         link = f'<a href="#{marks[id(cause)]}">{text(cause.first.rule.code)}</a>'
         yield f'<li>{link} {code(cause.first.message)} <span class="quiet place">({where}{gpus})</span></li>'

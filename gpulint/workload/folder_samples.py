@@ -72,6 +72,8 @@ def files_of(project: Project, listing: NodeRef, given: Given = lambda ref: ref,
             return count(inner)
         case ast.Call(func=func) as call if last_name(func) in _LISTS or last_name(func) in _FOLDERS:
             return _of_call(project, NodeRef(module, call), call, given, depth)
+        case ast.Attribute(value=ast.Name(id="self")) if (value := _property(module, node)) is not None:
+            return count(value)
         case ast.Name():
             origins = project.fact(Resolver).points_to(module, node)
             if len(origins) == 1 and origins[0].node is not node:
@@ -85,6 +87,8 @@ def files_below(project: Project, loops: Sequence[ast.stmt], module: ModuleIndex
     if not loops or not all(isinstance(loop, ast.For) for loop in loops):
         return None
     *inner, outer = (loop for loop in loops if isinstance(loop, ast.For))
+    if not inner and (files := files_of(project, NodeRef(module, _without_numbers(outer.iter)), given)):
+        return files
     listing = _listing(outer.iter)
     names = {part.id for part in walk(outer.target) if isinstance(part, ast.Name)}
     for loop in inner:
@@ -94,6 +98,31 @@ def files_below(project: Project, loops: Sequence[ast.stmt], module: ModuleIndex
     if listing is None:
         return None
     return _of_call(project, NodeRef(module, listing), listing, given, MAX_DEPTH, deep=True)
+
+
+def _without_numbers(node: ast.expr) -> ast.expr:
+    """``names`` of ``enumerate(names)``"""
+    match node:
+        case ast.Call(func=ast.Name(id="enumerate"), args=[inner, *_]):
+            return inner
+    return node
+
+
+def _property(module: ModuleIndex, node: ast.Attribute) -> ast.expr | None:
+    """Return what a property of the class around returns, where that is all that it does."""
+    owner = module.class_of(node)
+    for method in owner.body if owner is not None else ():
+        match method:
+            case ast.FunctionDef(
+                name=node.attr, decorator_list=[ast.Name(id="property")], body=[*_, ast.Return() as last]
+            ):
+                others = [one for one in method.body if one is not last and not _is_text(one)]
+                return last.value if not others else None
+    return None
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 def _listing(node: ast.expr) -> ast.Call | None:
@@ -141,6 +170,8 @@ def texts_of(project: Project, ref: NodeRef, given: Given, depth: int = MAX_DEPT
             between = "/"
         case ast.JoinedStr(values=pieces):
             parts, between = [one.value if isinstance(one, ast.FormattedValue) else one for one in pieces], ""
+        case ast.Attribute(value=ast.Name(id="self")) if (value := _property(ref.module, ref.node)) is not None:
+            return texts_of(project, NodeRef(ref.module, value), given, depth - 1)
         case ast.Attribute(value=ast.Name(id="self"), attr=attr):
             owner = ref.module.class_of(ref.node)
             kept = ref.module.attributes.get((owner, attr), ()) if owner is not None else ()

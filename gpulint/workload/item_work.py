@@ -24,6 +24,7 @@ from gpulint.workload.applied_transforms import is_given_heavy
 from gpulint.workload.dataset_work import ARRANGES
 from gpulint.workload.elastic_transforms import deforms
 from gpulint.workload.element_loops import goes_through_elements
+from gpulint.workload.field_loops import arranges_fields
 from gpulint.workload.filled_samples import filled_attributes, is_inside, own_method, runs_for_missing
 from gpulint.workload.kept_samples import keeps_on_disk, keeps_results
 from gpulint.workload.library_sets import MEMORY, kinds_of
@@ -325,7 +326,9 @@ def _is_loop(node: ast.AST) -> bool:
 
 def _only_collects(loop: ast.AST) -> bool:
     """Return whether a loop only looks values up and collects them (``rows.append(self.table[index].view(-1))``): it
-    computes nothing of them, and has no loop inside."""
+    computes nothing of them, and has no loop inside. Of the few fields of a sample it may also make arrays."""
+    if arranges_fields(loop):
+        return True
     if not isinstance(loop, ast.For):
         return False
     parts = [part for statement in loop.body for part in walk(statement)]

@@ -200,8 +200,9 @@ def _length(call: ast.Call) -> ast.expr | None:
 def _length_of(
     project: Project, module: ModuleIndex, owner: ast.ClassDef, made: NodeRef, depth: int
 ) -> tuple[int, ...]:
-    """Return what a class says with ``__len__``."""
-    found = project.fact(Resolver).method(module, owner, "__len__")
+    """Return what a class says with ``__len__``, or ``len`` as a data set of PyTorch Geometric."""
+    methods = (project.fact(Resolver).method(module, owner, name) for name in ("__len__", "len"))
+    found = next((method for method in methods if method is not None), None)
     if found is None or not isinstance(found.node, FUNCTIONS):
         return ()
     match found.node.body[-1]:

@@ -151,3 +151,70 @@ def test_an_empty_or_unknown_folder_says_nothing(tmp_path: Path) -> None:
     elsewhere = _tree(_BOTH, 7)
     elsewhere["train.py"] = elsewhere["train.py"].replace('default="photos/good"', "required=True")
     assert levels(tmp_path / "required", elsewhere, "GPU303") == ["high"]
+
+
+_GRAPHS = """\
+import os
+import pandas as pd
+import torch
+from torch_geometric.data import Data, Dataset
+from torch_geometric.loader import DataLoader
+from net import Net
+
+class Prices(Dataset):
+    def __init__(self, root="prices"):
+        self.root = root
+        self._names = []
+        super().__init__(root)
+
+    @property
+    def raw_dir(self):
+        return os.path.join(self.root, "raw")
+
+    @property
+    def raw_file_names(self):
+        FILES
+
+    def process(self):
+        for number, name in enumerate(self.raw_file_names):
+            rows = pd.read_csv(os.path.join(self.raw_dir, name))
+            torch.save(Data(x=torch.tensor(rows.values)), f"prices/processed/{number}.pt")
+            self._names.append(f"{number}.pt")
+
+    def len(self):
+        return len(self._names)
+
+    def get(self, index):
+        return torch.load(os.path.join("prices/processed", self._names[index]))
+
+prices = Prices()
+prices.process()
+loader = DataLoader(prices, batch_size=32, shuffle=True)
+model = Net().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(900):
+    for batch in loader:
+        loss = model(batch.cuda()).mean()
+        loss.backward()
+        optimizer.step()
+"""
+_PRICES = "return [name for name in os.listdir(self.raw_dir) if name.endswith('.csv')]"
+
+
+@pytest.mark.parametrize(
+    ("names", "count", "few"),
+    [
+        (_PRICES, 8, True),
+        ("return sorted(os.listdir(self.raw_dir))", 8, True),
+        ('"""The files."""\n        return os.listdir(self.raw_dir)', 8, True),
+        (_PRICES, 1200, False),
+        ("return read_names(self.raw_dir)", 8, False),
+        ("if self.old:\n            return os.listdir(self.raw_dir)\n        return find(self.root)", 8, False),
+    ],
+)
+def test_graphs_of_the_files_that_a_property_lists_are_counted(
+    tmp_path: Path, names: str, count: int, few: bool
+) -> None:
+    rows = {f"prices/raw/{number}.csv": "open,close\n1,2\n" for number in range(count)}
+    found = levels(tmp_path, {"train.py": _GRAPHS.replace("FILES", names), "net.py": "", **rows}, "GPU303")
+    assert found in ([], ["low"]) if few else found[0] != "low"

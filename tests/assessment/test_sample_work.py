@@ -263,3 +263,39 @@ def test_transforms_of_images_in_memory_are_work(tmp_path: Path, made: str, leve
     )
     basis = found(tmp_path, text)
     assert basis.startswith(f"{level}, ") and work in basis
+
+
+_FIELDS = """\
+a, b = self.names[index]
+sample = {{}}
+for key in {fields}:
+    part = np.zeros((b - a,) + self.store[key].shape[1:])
+    try:
+        part[:] = self.store[key][a:b]
+    except ValueError:
+        pdb.set_trace()
+    sample[key] = {work}
+return sample
+"""
+
+
+@pytest.mark.parametrize(
+    ("fields", "work", "level"),
+    [
+        ("self.keys", "part", "low"),
+        ("self.obs_keys", "part.astype(np.float32)", "low"),
+        ("self.store.keys()", "torch.from_numpy(part)", "low"),
+        ("sorted(self.store.keys())", "part", "low"),
+        ('("image", "state", "action")', "part", "low"),
+        ("self.camera_names", "part", "low"),
+        ("self.names", "part + 1", "high"),
+        ("range(a, b)", "part", "high"),
+        ("self.keys", "parse(part)", "high"),
+        ("self.keys", "[parse(one) for one in part]", "high"),
+    ],
+)
+def test_a_round_for_each_field_that_slices_arrays_is_little_work(
+    tmp_path: Path, fields: str, work: str, level: str
+) -> None:
+    lines = _FIELDS.format(fields=fields, work=work).splitlines()
+    assert found(tmp_path, rows(*lines)).split(",")[0] == level

@@ -241,6 +241,8 @@ def test_the_top_names_what_to_do_first(shown: Any, tree: Path) -> None:
         "  3. TST101 a.py:2:1: the word WASTE (fix: `gpulint fix`)",
     ]
     assert not shown("-q").startswith("Start with")
+    first, *_ = shown(found=[job(tree, "run.sh", 16)]).split("\n\n")
+    assert "(high impact, 8 GPUs)" in first  # those of its own jobs, as its impact says
 
 
 def test_an_impact_is_told_with_its_numbers_and_an_unknown_one_is_not(shown: Any, tree: Path) -> None:

@@ -148,4 +148,6 @@ def test_what_a_notebook_defines_belongs_into_a_module(tmp_path: Path, capsys: p
     found = output(capsys, "scan", "--no-cache", "--select", "GPU303", str(tmp_path))
     told = {one["path"].rpartition("/")[2]: one["fix"]["description"] for one in found}
     assert told["train.ipynb"].endswith("; `Photos` has to be in a module where processes are spawned")
-    assert told["train.py"].endswith("; needs an `if __name__ == '__main__'` where processes are spawned")
+    assert told["train.py"].endswith(
+        "; needs an `if __name__ == '__main__'` where processes are spawned, as on Windows or macOS"
+    )

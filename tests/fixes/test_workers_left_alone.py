@@ -952,5 +952,5 @@ def test_a_fix_names_the_program_without_a_main_guard(job: MakeJob, start: str, 
 def test_a_fix_names_two_programs_without_a_main_guard(job: MakeJob) -> None:
     made = job({"train.py": f"{DRAWS}main()\n", "test.py": f"{DRAWS}main()\n", "helper.py": HELPER})
     assert made.offer("GPU303").description.endswith(
-        "`test.py` and `train.py` need an `if __name__ == '__main__'` where processes are spawned"
+        "`test.py` and `train.py` need an `if __name__ == '__main__'` where processes are spawned, as on Windows or macOS"
     )

@@ -773,6 +773,41 @@ def test_help_can_be_followed(tmp_path: Path, code: str, program: str, part: str
     assert (part in advice) is said
 
 
+ENGINE = """\
+def train_one_epoch(net, loader, optimizer, accumulate_steps):
+    for index, batch in enumerate(loader):
+        net(batch.cuda()).backward()
+        if (index + 1) % accumulate_steps == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+WRAPS = """\
+import torch
+from engine import train_one_epoch
+
+net = Net().cuda()
+if args.distributed:
+    net = torch.nn.parallel.DistributedDataParallel(net)
+for epoch in range(90):
+    train_one_epoch(net, loader, optimizer, 4)
+"""
+
+
+@pytest.mark.parametrize(
+    ("main", "said"), [(WRAPS, True), (WRAPS.replace("if args.distributed:\n    net =", "net ="), False)]
+)
+def test_a_model_that_a_program_wraps_for_another_module_may_have_no_such_method(
+    tmp_path: Path, main: str, said: bool
+) -> None:
+    paths = [tmp_path / "engine.py", tmp_path / "main.py"]
+    for path, text in zip(paths, (ENGINE, main), strict=True):
+        path.write_text(text)
+    project = Project(tmp_path, paths, Config(base=tmp_path))
+    report = engine.run(project, paths, select(LOADED.rules, ["GPU353"], (), ()))
+    (advice,) = [result.finding.help for result in report.results]
+    assert ("Without DDP, the model has no `no_sync()`" in advice) is said
+
+
 @pytest.mark.parametrize(
     ("setting", "cost"),
     [

@@ -337,14 +337,14 @@ def _unguarded(project: Project, call: NodeRef) -> str:
     if module.path.suffix == ".ipynb":  # a spawned process does not run the cells again
         name = defined_in_notebook(project, call, SENT)
         return f"; `{name}` has to be in a module where processes are spawned" if name else ""
-    starts = starts_without_guard(project, call)
-    if not starts:
+    if not (starts := starts_without_guard(project, call)):
         beside = outside_guard(project, call)
         return f"; {beside}: guard it where processes are spawned" if beside else ""
     names = dict.fromkeys(start.module.path.name for start in starts if start.module is not module)
     first, *more = [f"`{name}` " for name in names] or [""]
     also = f"and {more[0]}" if len(more) == 1 else f"and {len(more)} other programs " if more else ""
-    return f"; {first}{also}need{'' if more else 's'} an `if __name__ == '__main__'` where processes are spawned"
+    said = "an `if __name__ == '__main__'` where processes are spawned, as on Windows or macOS"
+    return f"; {first}{also}need{'' if more else 's'} {said}"
 
 
 FIXER = Fixer("GPU303", fix)

@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import islice
 
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
@@ -49,6 +50,8 @@ from gpulint.training.gradient_accumulation import Accumulation, accumulations, 
 from gpulint.values.arguments import Arguments, ArgumentState
 from gpulint.workspace.module_index import ModuleIndex, last_name, source_text
 
+MAX_USERS = 10
+"""Most programs of a module that are asked how they wrap its model."""
 _SKIPS = frozenset(
     {
         b"no_sync",
@@ -119,7 +122,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                 else "gradients are exchanged in every micro-step of an accumulation",
                 help=_SHARDED + micro_step
                 if sharded
-                else micro_step + (_OWN.format(own) if own is not None else "") + _unless_wrapped(module),
+                else micro_step + (_OWN.format(own) if own is not None else "") + _unless_wrapped(project, module),
                 cost=Cost("gradient-exchange", assumed="assuming memory for unsharded gradients") if sharded else None,
                 payload=found,
                 related=(Place(document.path, module.syntax.span(found.step), "parameters are only updated here"),),
@@ -184,10 +187,15 @@ def _wrapped_name(module: ModuleIndex, found: Accumulation) -> str:
     return known.pop() if len(known) == 1 else "model"
 
 
-def _unless_wrapped(module: ModuleIndex) -> str:
-    """Return what to add where the model may be one that nothing wraps, which has no ``no_sync``."""
-    wraps = [call for name in sorted(WRAPPERS) for call in module.calls_by_name.get(name, ())]
-    if any(any("__main__" not in source_text(module, test) for test, _ in conditions(module, call)) for call in wraps):
+def _unless_wrapped(project: Project, module: ModuleIndex) -> str:
+    """Return what to add where the model may be one that nothing wraps, here or in the programs that import the module,
+    which has no ``no_sync``."""
+    users = project.fact(GpuPrograms).users(module.path)
+    homes = [module, *(found for path in islice(users, MAX_USERS) if (found := project.module_at(path)) is not None)]
+    wraps = [(home, call) for home in homes for name in sorted(WRAPPERS) for call in home.calls_by_name.get(name, ())]
+    if any(
+        any("__main__" not in source_text(home, test) for test, _ in conditions(home, call)) for home, call in wraps
+    ):
         return "\nWithout DDP, the model has no `no_sync()`: test for that as well."
     return ""
 
