@@ -264,7 +264,7 @@ def _most(counts: list[int | None]) -> int | None:
 
 
 def _repeats(project: Project, module: ModuleIndex, node: ast.AST) -> int | None:
-    """How often loops of a function run a place at most; None where one of them does not say."""
+    """Return how often loops of a function run a place at most; None where one of them does not say."""
     times = 1
     for up in module.syntax.ancestors(node):
         match up:

@@ -197,7 +197,7 @@ def _calls_for(module: ModuleIndex, loop: ast.For, wanted: frozenset[str]) -> li
 
 @query
 def _values(_module: ModuleIndex, loop: ast.For) -> dict[str, list[ast.expr]]:
-    """What the assignments in a loop give each name."""
+    """Return what the assignments in a loop give each name."""
     values = defaultdict[str, list[ast.expr]](list)
     for part in walk(loop):
         match part:
