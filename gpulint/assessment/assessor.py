@@ -10,6 +10,7 @@ from gpulint.assessment.circumstances import circumstances
 from gpulint.assessment.constants import Kind, figure, kind, middle, table
 from gpulint.assessment.frequency import Frequency, frequency
 from gpulint.assessment.jobs import most_gpus
+from gpulint.assessment.kept_graphs import small_graphs
 from gpulint.assessment.large_models import has_large_model
 from gpulint.assessment.requirements import light_names
 from gpulint.assessment.step_lengths import long_step, long_step_of
@@ -94,6 +95,8 @@ def _loss(subject: Subject, cost: Cost, row: Kind) -> Loss:
         return Loss(cost.seconds, cost.share, cost.basis or row.what)
     if row.bandwidth or row.by_sample:
         return _of_batch(subject, cost, row)
+    if cost.kind == "graph-kept" and (told := small_graphs(subject)):
+        return Loss(None, kind("small-graph-kept").share, told)
     items = light_names(subject.project, subject.path, cost.items) if row.named == "packages" else cost.items
     if items and (found := row.by_name(items)) is not None:
         return Loss(found[0], None, found[1])
