@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from gpulint import regex
+from gpulint.documents.call_syntax import keyword_value
 from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
@@ -112,19 +113,14 @@ def _declared(project: Project, module: ModuleIndex) -> _Declared | None:
     known = [option for option in options if option is not None]
     if len(known) != len(options) or not {*parses, *declares} <= seen.called:
         return None
-    outer = [call for call in made if keyword(call, "parents") is not None] or [*made]
-    helps, short = ([keyword(call, name) for call in outer] for name in ("add_help", "allow_abbrev"))
+    outer = [call for call in made if keyword_value(call, "parents") is not None] or [*made]
+    helps, short = ([keyword_value(call, name) for call in outer] for name in ("add_help", "allow_abbrev"))
     if len(outer) != 1 or any(one is not None and not isinstance(one, ast.Constant) for one in (*helps, *short)):
         return None
     return _Declared(
         tuple(known),
         *(one[0] is None or (isinstance(one[0], ast.Constant) and one[0].value is True) for one in (helps, short)),
     )
-
-
-def keyword(call: ast.Call, name: str) -> ast.expr | None:
-    """Return what a call passes by a name."""
-    return next((one.value for one in call.keywords if one.arg == name), None)
 
 
 def _is_plain(project: Project, module: ModuleIndex, call: ast.Call, made: Sequence[ast.Call]) -> bool:
@@ -138,7 +134,7 @@ def _is_plain(project: Project, module: ModuleIndex, call: ast.Call, made: Seque
                     continue
         if one.arg not in _PLAIN:
             return False
-    return len(made) == 1 or len([one for one in made if keyword(one, "parents") is not None]) == 1
+    return len(made) == 1 or len([one for one in made if keyword_value(one, "parents") is not None]) == 1
 
 
 def _always_runs(module: ModuleIndex, call: ast.Call, depth: int = MAX_FOLLOWED) -> bool:
