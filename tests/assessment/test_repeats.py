@@ -292,7 +292,8 @@ def test_launchers_of_one_program_for_several_models_count_once(
         (tmp_path / f"tune_{name}.sbatch").write_text(f"{job}Qwen/Qwen2.5-{name}\n")
     (tmp_path / "tune.py").write_text(
         "from argparse import ArgumentParser\n\nfrom transformers import AutoModelForCausalLM\n\n"
-        'parser = ArgumentParser()\nparser.add_argument("--model", required=True)\nargs = parser.parse_args()\n'
+        'parser = ArgumentParser()\nparser.add_argument("--model", required=True)\n'
+        'for letter in "abcdefghijkl":\n    parser.add_argument(f"--option_{letter}")\nargs = parser.parse_args()\n'
         "model = AutoModelForCausalLM.from_pretrained(args.model).cuda()\n"
     )
     found = printed(tmp_path, capsys, "GPU331")

@@ -76,7 +76,11 @@ def test_folders_that_a_script_makes_it_can_list_and_write_to(
 
 def test_libraries_and_commands_cannot_write_elsewhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     confine = pytest.importorskip("gpulint_probe.estimator.script.confine")
-    if multiprocessing.get_context("fork").Pool(1).apply(confine.confine, (str(tmp_path),)) is False:
+    pool = multiprocessing.get_context("fork").Pool(1)
+    is_confined = pool.apply(confine.confine, (str(tmp_path),))
+    pool.close()  # what ends a pool by force may wait for a lock that its process held when it was forked
+    pool.join()
+    if is_confined is False:
         pytest.skip("this kernel cannot refuse writes")
     lines = f"""
     import ctypes, subprocess, tempfile
