@@ -313,8 +313,12 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance(
         "beside text that each step generates", TO_LOW, step_lengths.loads_beside_generation, kinds=_IN_PROCESS
     ),
-    Circumstance("beside samples that each step draws", TO_LOW, sampling_steps.loads_beside_sampling, kinds=_OF_LOADER),
-    Circumstance("beside samples that each step draws", TO_LOW, sampling_steps.waits_beside_sampling, kinds=_WAITS),
+    Circumstance(
+        "each step samples from a diffusion model", TO_LOW, sampling_steps.loads_beside_sampling, kinds=_OF_LOADER
+    ),
+    Circumstance(
+        "each step samples from a diffusion model", TO_LOW, sampling_steps.waits_beside_sampling, kinds=_WAITS
+    ),
     Circumstance("under a condition that may never hold", TO_LOW, frequency.may_never_happen, kinds=_IN_STEPS),
     Circumstance("beside many steps of an environment", TO_LOW, step_lengths.steps_through_environment, kinds=_WAITS),
     Circumstance("beside what each step waits for elsewhere", TO_LOW, slow_steps.waits_elsewhere, kinds=_WAITS),

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.placement.host_results import is_cpu, makes_tensor
+from gpulint.placement.host_targets import is_only_result, names_of_called
 from gpulint.placement.subscript_indices import loops_around
-from gpulint.semantic.points_to import Resolver
-from gpulint.semantic.reaching_definitions import reaching
-from gpulint.workspace.module_index import BindingKind, ModuleIndex
+from gpulint.workspace.module_index import ModuleIndex
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -29,26 +28,15 @@ def copied_element(
         case ast.Assign(targets=[only], value=ast.Subscript(value=source) as copied), ast.Name() if only is target:
             if not loops_around(module, target) or any(map(project.python_files_with, _SETS_DEFAULT)):
                 return None
-            if not _is_all(module, target.value, lambda made: _is_on_host(project, module, made)):
+            if not is_only_result(module, target.value, lambda made: _is_on_host(project, module, made)):
                 return None
-            on_gpu = is_tensor(module, source) or _is_all(
+            on_gpu = is_tensor(module, source) or is_only_result(
                 module,
                 source,
                 lambda made: _is_loss(project, module, made) and any(is_tensor(module, one) for one in made.args),
             )
             return copied if on_gpu else None
     return None
-
-
-def _is_all(module: ModuleIndex, name: ast.expr, is_so: Callable[[ast.Call], bool]) -> bool:
-    """Return whether a variable is only bound to results of calls of which something is so."""
-    if not isinstance(name, ast.Name):
-        return False
-    bindings = reaching(module, module.scope(name).lookup(name.id), name)
-    return bool(bindings) and all(
-        one.kind is BindingKind.ASSIGN and not one.path and isinstance(one.value, ast.Call) and is_so(one.value)
-        for one in bindings
-    )
 
 
 def _is_on_host(project: Project, module: ModuleIndex, made: ast.Call) -> bool:
@@ -62,8 +50,4 @@ def _is_on_host(project: Project, module: ModuleIndex, made: ast.Call) -> bool:
 def _is_loss(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     """Return whether a call is to a function or layer of ``torch.nn``: ``F.cross_entropy(...)``,
     ``nn.CrossEntropyLoss()(...)``."""
-    resolver = project.fact(Resolver)
-    names = set(resolver.call_names(module, call))
-    for made in resolver.points_to(module, call.func):
-        names |= resolver.call_names(made.module, made.node) if isinstance(made.node, ast.Call) else frozenset()
-    return any(name.startswith("torch.nn.") for name in names)
+    return any(name.startswith("torch.nn.") for name in names_of_called(project, module, call))

@@ -66,7 +66,7 @@ def _files(drawn: str) -> dict[str, str]:
 def test_loading_costs_little_beside_a_sampler(tmp_path: Path, drawn: str) -> None:
     (found,) = impacts(tmp_path, _files(drawn))["GPU303"]
     assert str(found.level) == "low"
-    assert "beside samples that each step draws" in found.basis
+    assert "each step samples from a diffusion model" in found.basis
 
 
 @pytest.mark.parametrize("drawn", OTHER)
@@ -92,5 +92,5 @@ def test_waits_cost_little_beside_a_sampler(tmp_path: Path, drawn: str, beside: 
     reads = "        for name in names:\n            scores[name] += model.scores[name].mean().item()\n"
     files["train.py"] += reads
     found = bases(tmp_path, files, "GPU305")
-    assert all(("beside samples that each step draws" in one) is beside for one in found)
+    assert all(("each step samples from a diffusion model" in one) is beside for one in found)
     assert all(one.startswith("low") is beside for one in found)
