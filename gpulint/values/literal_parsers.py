@@ -57,28 +57,41 @@ class _RejectedError(Exception):
 
 
 class _Parser(argparse.ArgumentParser):
+    has_help = False
+    """Whether ``--help`` ends the program first."""
+
     def error(self, message: str) -> NoReturn:
         raise _RejectedError(message)
 
 
 def rejects(project: Project, module: ModuleIndex, words: Sequence[str]) -> bool:
     """Return whether the parser of a program certainly ends it for such words."""
+    parser = _built(project, module)
+    if parser is None:
+        return False
+    try:
+        parser.parse_args([*words])
+    except _RejectedError:
+        return not (parser.has_help and {"-h", "--help"} & {*words})
+    return False
+
+
+@query
+def _built(project: Project, module: ModuleIndex) -> _Parser | None:
+    """Return a parser that takes the same words as that of a module; None where that is uncertain."""
     declared = _declared(project, module)
     if declared is None:
-        return False
+        return None
     parser = _Parser(add_help=False, allow_abbrev=declared.abbreviates)
+    parser.has_help = declared.has_help
     try:
         if declared.has_help:
             parser.add_argument("-h", "--help", action="store_true")
         for option in declared.options:
             parser.add_argument(*option.words, **_keywords(option))
     except (TypeError, ValueError, argparse.ArgumentError):
-        return False
-    try:
-        parser.parse_args([*words])
-    except _RejectedError:
-        return not (declared.has_help and {"-h", "--help"} & {*words})
-    return False
+        return None
+    return parser
 
 
 def _keywords(option: _Option) -> dict[str, Any]:
@@ -94,7 +107,6 @@ def _keywords(option: _Option) -> dict[str, Any]:
     return given
 
 
-@query
 def _declared(project: Project, module: ModuleIndex) -> _Declared | None:
     """Return what the one parser of a module takes, if that is certain: each use of it is seen, nothing else gets it,
     and the module parses the words of its command with it, whatever happens before."""

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 
 from gpulint.documents.shell import ArgWord
 from gpulint.launch.option_parser import PassedOption
+from gpulint.query import query
 from gpulint.workspace.module_index import ModuleIndex, dotted, last_name
 
 
 def passed_by_position(module: ModuleIndex, args: tuple[ArgWord, ...]) -> dict[str, PassedOption]:
     """Return what a launcher passes for such arguments of a program, by name, as far as no option comes before it."""
     found: dict[str, PassedOption] = {}
-    for call in module.calls_by_name.get("add_argument", []):
-        number = position(module, call)
-        before = args[: number + 1] if number is not None else ()
-        if number is None or len(before) <= number:
+    for call, number in _positions(module).items():
+        before = args[: number + 1]
+        if len(before) <= number:
             continue
         if all(word.known and not word.text.startswith("-") for word in before):
             name = call.args[0]
@@ -26,11 +27,20 @@ def passed_by_position(module: ModuleIndex, args: tuple[ArgWord, ...]) -> dict[s
 
 def position(module: ModuleIndex, call: ast.Call) -> int | None:
     """The number of an argument among those that argparse requires by position; None of options and optional ones."""
-    function = module.function(call)
-    calls = [one for one in module.calls_by_name.get("add_argument", []) if module.function(one) is function]
-    required = [one for one in calls if is_required_by_position(one)]
-    same = [one for one in required if _parser(one) == _parser(call)]
-    return same.index(call) if call in same else None
+    return _positions(module).get(call)
+
+
+@query
+def _positions(module: ModuleIndex) -> dict[ast.Call, int]:
+    """The numbers of all such arguments of a module, for each parser on its own."""
+    counts = Counter[tuple[object, str]]()
+    found: dict[ast.Call, int] = {}
+    for call in module.calls_by_name.get("add_argument", ()):
+        if is_required_by_position(call):
+            owner = (module.function(call), _parser(call))
+            found[call] = counts[owner]
+            counts[owner] += 1
+    return found
 
 
 def is_required_by_position(call: ast.Call) -> bool:
