@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.assessment.kept_folders import own_jobs
+from gpulint.query import query
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from gpulint.assessment.subject import Subject
     from gpulint.documents.base import Document
     from gpulint.launch.job import Job
+    from gpulint.project import Project
     from gpulint.source import Span
 
 _BUCKET = (
@@ -48,23 +48,33 @@ _TRANSFERS = frozenset(
 def is_to_be_replaced(subject: Subject) -> bool:
     """Return whether each job around a finding has a placeholder for an address that it reads from or writes to; a copy
     of data, whether it has one itself."""
+    project = subject.project
     if subject.cost is not None and subject.cost.kind == "data-copy":
         document, span = subject.document, subject.finding.span
-        return document is not None and subject.is_launcher and _has_placeholder(document, span, transfers=True)
+        return (
+            document is not None and subject.is_launcher and _has_placeholder(project, document, span, transfers=True)
+        )
     jobs = own_jobs(subject)
-    return bool(jobs) and all(any(_placeholders(job)) for job in jobs)
+    return bool(jobs) and all(_job_has_placeholder(project, job) for job in jobs)
 
 
-def _placeholders(job: Job) -> Iterator[bool]:
-    """Say of each command of a job whether it has a placeholder."""
-    for item in job.commands:
-        yield _has_placeholder(item.document, item.command.span, transfers=item.command.name in _TRANSFERS)
+@query
+def _job_has_placeholder(project: Project, job: Job) -> bool:
+    return any(
+        _has_placeholder(project, item.document, item.command.span, transfers=item.command.name in _TRANSFERS)
+        for item in job.commands
+    )
 
 
-def _has_placeholder(document: Document, span: Span, *, transfers: bool) -> bool:
+def _has_placeholder(project: Project, document: Document, span: Span, *, transfers: bool) -> bool:
     source = document.cell_source(span.cell)
     text = " ".join(source.line(number) for number in range(span.line, span.end_line + 1))
     if _ADDRESS.search(text) or (transfers and _ANY.search(text)):
         return True
-    names = set(_VARIABLE.findall(text)) if transfers else set()
-    return bool(names) and any(match[1] in names for match in _ASSIGNED.finditer(source.text))
+    return transfers and not _assigned(project, document, span.cell).isdisjoint(_VARIABLE.findall(text))
+
+
+@query
+def _assigned(project: Project, document: Document, cell: int | None) -> frozenset[str]:
+    """Return the variables that a script, or a cell, sets to placeholders."""
+    return frozenset(match[1] for match in _ASSIGNED.finditer(document.cell_source(cell).text))
