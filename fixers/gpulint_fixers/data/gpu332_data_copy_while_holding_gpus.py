@@ -16,7 +16,7 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if isinstance(staged, Fix) or document is None or document.kind is not Kind.SHELL:
         return staged
     job = holder(project, document)
-    beside = together(document, job, finding.span) if job is not None else staged
+    beside = together(project, document, job, finding.span) if job is not None else staged
     if isinstance(beside, Fix) or beside in (staged, Declined(ALONE)):
         return beside if isinstance(beside, Fix) else staged
     return Declined(f"{staged.reason}; nor can it run beside the others: {beside.reason}")

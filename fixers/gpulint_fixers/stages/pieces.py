@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from typing import TypeVar
 
 from gpulint.documents import Document
 from gpulint.documents.shell import Block, Command, Script
 from gpulint.documents.shell.script import Assignment
 from gpulint.records import dataclass
 from gpulint.source import SourceText, Span
+
+_Located = TypeVar("_Located", Command, Assignment)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,23 +73,27 @@ def pieces(document: Document) -> list[Piece] | None:
             merged[-1] = (merged[-1][0], max(merged[-1][1], last))
         else:
             merged.append((first, last))
-    covered = {number for first, last in merged for number in range(first, last + 1)}
+    at = {number: place for place, (first, last) in enumerate(merged) for number in range(first, last + 1)}
     for number in range(1, len(source.line_starts) + 1):
         line = source.line(number).strip()
-        if line and not line.startswith("#") and number not in covered:
+        if line and not line.startswith("#") and number not in at:
             return None
-    return [_piece(script, source, first, last) for first, last in merged]
+    commands, assignments = _by_place(at, script.commands), _by_place(at, script.assignments)
+    functions = defaultdict[int, list[str]](list)
+    for name, span in script.functions.items():
+        functions[at[span.line]].append(name)
+    return [
+        Piece(source, first, last, tuple(commands[place]), tuple(assignments[place]), tuple(functions[place]))
+        for place, (first, last) in enumerate(merged)
+    ]
 
 
-def _piece(script: Script, source: SourceText, first: int, last: int) -> Piece:
-    return Piece(
-        source,
-        first,
-        last,
-        tuple(command for command in script.commands if first <= command.span.line <= last),
-        tuple(item for item in script.assignments if first <= item.span.line <= last),
-        tuple(name for name, span in script.functions.items() if first <= span.line <= last),
-    )
+def _by_place(at: Mapping[int, int], items: Iterable[_Located]) -> defaultdict[int, list[_Located]]:
+    """Return the items of each piece, by the piece's place in the script."""
+    found = defaultdict[int, list[_Located]](list)
+    for item in items:
+        found[at[item.span.line]].append(item)
+    return found
 
 
 def _regions(script: Script, source: SourceText) -> Iterator[tuple[int, int]]:

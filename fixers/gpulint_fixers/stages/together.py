@@ -12,6 +12,8 @@ from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.launch.job import Job
 from gpulint.launch.local_copies import recurses
 from gpulint.launch.transfer_commands import words_of
+from gpulint.project import Project
+from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.source import Span
 from gpulint_fixers.stages.pieces import Piece, pieces
@@ -50,11 +52,12 @@ class _Step:
         return any(one.command.name in _UNPACKS or recurses(words_of(one.command)) for one in self.transfers)
 
 
-def together(document: Document, job: Job, span: Span) -> Fix | Declined:
+def together(project: Project, document: Document, job: Job, span: Span) -> Fix | Declined:
     """The fix that starts the transfer at ``span`` and its neighbours at the same time, and waits for all of them."""
     (script,) = document.scripts
-    groups = (_without_short_ends(group) for group in _groups(document))
-    group = next((group for group in groups if any(_covers(step.piece, span) for step in group)), None)
+    group = next(
+        (group for group in _groups(project, document) if any(_covers(step.piece, span) for step in group)), None
+    )
     if group is None or sum(step.times for step in group if step.is_long) < 2:
         return Declined(ALONE)
     if any(command.name == "set" and _stops(command) for command in script.commands):
@@ -85,7 +88,13 @@ def _covers(piece: Piece, span: Span) -> bool:
     return piece.first <= span.line <= piece.last
 
 
-def _groups(document: Document) -> Iterator[list[_Step]]:
+@query
+def _groups(project: Project, document: Document) -> tuple[list[_Step], ...]:
+    """Return the runs of independent steps of a script, from the first long step of each to its last."""
+    return tuple(map(_without_short_ends, _runs(document)))
+
+
+def _runs(document: Document) -> Iterator[list[_Step]]:
     """Runs of independent steps with nothing but new folders, messages and variables between them."""
     group, placed = list[_Step](), set[str]()
     for piece in pieces(document) or ():

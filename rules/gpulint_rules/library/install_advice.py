@@ -11,6 +11,7 @@ from gpulint.launch.transfer_commands import makes_image
 from gpulint.programs.gpu_jobs import GpuJobCommand
 from gpulint.programs.kept_environments import runs_in_image_file, runs_without_image
 from gpulint.project import Project
+from gpulint.query import query
 from gpulint.source import joined
 from gpulint_rules.library.install_words import pip
 
@@ -38,9 +39,8 @@ def advice_on_list(job: Job, project: Project) -> str:
     names = [name for name, _ in job.task.packages]
     given = {_package(name): name for name in names}
     paths: list[Path] = []
-    for other in project.fact(JobIndex).jobs():
-        listed = {_package(name): name for name, _ in other.task.packages}
-        if other is job or other.task.image != job.task.image or not listed or given.keys().isdisjoint(listed):
+    for other, listed in _jobs_with_packages(project):
+        if other is job or other.task.image != job.task.image or given.keys().isdisjoint(listed):
             continue
         if any(given.get(package, name) != name for package, name in listed.items()):
             continue  # another version
@@ -52,6 +52,13 @@ def advice_on_list(job: Job, project: Project) -> str:
     places = list(dict.fromkeys(map(project.place, paths)))
     also = joined(places[:_MOST], len(places[_MOST:]))
     return f"{text}; these are the packages of {also} as well" if places else text
+
+
+@query
+def _jobs_with_packages(project: Project) -> tuple[tuple[Job, dict[str, str]], ...]:
+    """Return the jobs whose specs list packages, with each package as listed."""
+    jobs = project.fact(JobIndex).jobs()
+    return tuple((job, {_package(name): name for name, _ in job.task.packages}) for job in jobs if job.task.packages)
 
 
 def _package(name: str) -> str:
