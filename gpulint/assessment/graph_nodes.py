@@ -62,7 +62,7 @@ def is_model_class(project: Project, module: ModuleIndex, owner: ast.ClassDef) -
 def nodes_of_class(project: Project, module: ModuleIndex, owner: ast.ClassDef, depth: int = MAX_DEPTH) -> int | None:
     """Return the most nodes of a forward pass of a module of the tree; None where a part of it is unknown."""
     resolver = project.fact(Resolver)
-    if not depth or not all(
+    if depth <= 0 or not all(
         name.startswith("torch.nn.") and _layer(name) is not None for name in resolver.base_names(module, owner)
     ):
         return None
@@ -298,15 +298,15 @@ def _rounds(project: Project, module: ModuleIndex, source: ast.expr, depth: int)
         case ast.Call(func=ast.Name(id="range"), args=[*_, count]) if len(source.args) <= 2:
             return _number(project, module, count)
         case ast.Call(func=ast.Name(id="len"), args=[inner]):
-            return _rounds(project, module, inner, depth - 1) if depth else None
+            return _rounds(project, module, inner, depth - 1) if depth > 0 else None
         case ast.Call(func=ast.Name(id="enumerate" | "reversed" | "list" | "tuple"), args=[inner, *_]):
-            return _rounds(project, module, inner, depth - 1) if depth else None
+            return _rounds(project, module, inner, depth - 1) if depth > 0 else None
         case ast.Call(func=ast.Name(id="zip"), args=parts):
-            found = [_rounds(project, module, part, depth - 1) for part in parts] if depth else []
+            found = [_rounds(project, module, part, depth - 1) for part in parts] if depth > 0 else []
             return min((count for count in found if count is not None), default=None)
         case ast.ListComp(generators=[generator]):
-            return _rounds(project, module, generator.iter, depth - 1) if depth else None
-        case ast.Name() | ast.Attribute() if depth:
+            return _rounds(project, module, generator.iter, depth - 1) if depth > 0 else None
+        case ast.Name() | ast.Attribute() if depth > 0:
             refs = [*_origins(project, module, source)]
             return _most([_rounds(project, ref.module, ref.node, depth - 1) for ref in refs]) if refs else None  # type: ignore[arg-type]
     return None

@@ -43,7 +43,7 @@ def transformed(
     """Return what a transform makes of an image; None if a part of it is unknown, or it may be several that differ."""
     refs = project.fact(Resolver).points_to(module, transform)
     made = [ref for ref in refs if not (isinstance(ref.node, ast.Constant) and ref.node.value is None)]
-    if not made or len(made) > MOST or not depth:
+    if not made or len(made) > MOST or depth <= 0:
         return None
     found = {_by_one(project, ref, image, depth) for ref in made}
     return found.pop() if len(found) == 1 else None

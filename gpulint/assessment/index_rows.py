@@ -50,7 +50,7 @@ def _is_attribute_by_name(value: ast.expr) -> bool:
 def _is_whole(module: ModuleIndex, owner: ast.ClassDef, value: ast.expr, depth: int) -> bool:
     """Return whether a value is seen to be whole numbers, or tensors of them."""
     match value:
-        case _ if not depth:
+        case _ if depth <= 0:
             return False
         case ast.Constant():
             return isinstance(value.value, int)

@@ -90,7 +90,7 @@ class _Rows:
 
     def values(self, module: ModuleIndex, value: ast.expr, depth: int = _DEPTH) -> Iterator[ast.expr]:
         """The values that a variable may have; the value itself if it is none."""
-        bound = _bound(module, value) if depth else []
+        bound = _bound(module, value) if depth > 0 else []
         given = [
             one.value for one in bound if one.kind is BindingKind.ASSIGN and not one.path and one.value is not None
         ]
@@ -123,7 +123,11 @@ class _Rows:
     def is_narrow_attribute(self, module: ModuleIndex, name: str, depth: int) -> bool:
         """Return whether all that is seen of an attribute is rows of few numbers."""
         stores = [part for part in walk(self._owner) if isinstance(part, ast.Assign) and _stores(part, name)]
-        values = [one.value for one in stores if not _is_empty(one.value) and not _joins_itself(one.value, name)]
+        values = [
+            one.value
+            for one in stores
+            if not (_is_empty(one.value) or _joins_itself(one.value, name) or _converts_itself(one.value, name))
+        ]
         added = [
             part.args[0]
             for part in walk(self._owner)
@@ -145,7 +149,7 @@ class _Rows:
 
     def _is_narrow(self, module: ModuleIndex, value: ast.expr, depth: int) -> bool:
         """Return whether a value is seen to be rows of few numbers."""
-        if not depth:
+        if depth <= 0:
             return False
         match value:
             case ast.Name():
@@ -265,6 +269,18 @@ def _stores(part: ast.Assign, name: str) -> bool:
 
 def _is_empty(value: ast.expr) -> bool:
     return isinstance(value, ast.List) and not value.elts
+
+
+def _converts_itself(value: ast.expr, name: str) -> bool:
+    """``self.rays = torch.tensor(self.rays.astype(np.float32))``"""
+    while isinstance(value, ast.Call):
+        if isinstance(value.func, ast.Attribute) and value.func.attr in _KEEPS:
+            value = value.func.value
+        elif last_name(value.func) in _CONVERTS and value.args:
+            value = value.args[0]
+        else:
+            return False
+    return _is_own(value, name)
 
 
 def _joins_itself(value: ast.expr, name: str) -> bool:

@@ -96,7 +96,7 @@ class _Search:
         if owner in self._seen:
             return False
         self._seen.add(owner)
-        if not steps or len(self._seen) > MAX_PLACES:
+        if steps <= 0 or len(self._seen) > MAX_PLACES:
             return True
         if isinstance(owner, ast.ClassDef):
             return self._uses(module, owner, steps)

@@ -55,7 +55,7 @@ class PlainItems:
     def _is_text(self, value: ast.expr | None, depth: int) -> bool:
         """Return whether a value is an element of a list that is one of texts by its name."""
         match value:
-            case ast.Name() if depth:
+            case ast.Name() if depth > 0:
                 bound = self._bound(value)
                 return bool(bound) and all(self._is_text(_given(one), depth - 1) for one in bound)
             case ast.Subscript(value=ast.Attribute(value=ast.Name(id="self"), attr=name)):
@@ -65,7 +65,7 @@ class PlainItems:
     def _is_plain(self, value: ast.expr | None, depth: int) -> bool:
         """Return whether a value is seen to be a text or a number."""
         match value:
-            case _ if not depth:
+            case _ if depth <= 0:
                 return False
             case ast.Constant() | ast.JoinedStr():
                 return True
@@ -83,7 +83,7 @@ class PlainItems:
     def _holds_plain(self, value: ast.expr | None, depth: int) -> bool:
         """Return whether a value is a list of texts and numbers."""
         match value:
-            case _ if not depth:
+            case _ if depth <= 0:
                 return False
             case ast.Attribute(value=ast.Name(id="self"), attr=name):
                 return self._holds_texts(name) or self._is_filled_plain(name, depth)

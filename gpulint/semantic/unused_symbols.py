@@ -158,7 +158,7 @@ def _is_export(statement: ast.Assign | ast.AugAssign) -> bool:
 @query
 def _is_used(project: Project, module: ModuleIndex, owner: ast.ClassDef | FunctionNode, depth: int) -> bool:
     name = owner.name
-    if not depth or owner.decorator_list or "globals" in module.calls_by_name or _makes_commands(module):
+    if depth <= 0 or owner.decorator_list or "globals" in module.calls_by_name or _makes_commands(module):
         return True
     for node in module.named.get(name, ()):
         bindings, user = module.scope(node).lookup(name), _owner(module, node)

@@ -65,7 +65,7 @@ def _is_count(module: ModuleIndex, node: ast.expr, steps: int = MAX_STEPS) -> bo
             return sized or last_name(func) in _COUNTS or is_of_mask(node) or _is_divisor(module, node)
         case ast.Subscript(value=ast.Attribute(attr="shape")):
             return True
-        case ast.Name(id=name) if steps:
+        case ast.Name(id=name) if steps > 0:
             bindings = reaching(module, module.scope(node).lookup(name), node)
             made = [one.value for one in bindings if one.kind is BindingKind.ASSIGN]
             if not made or len(made) < len(bindings):

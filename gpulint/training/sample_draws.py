@@ -104,7 +104,7 @@ class SampleDraws:
 
     def _is_drawn(self, module: ModuleIndex, loop: ast.For, node: ast.expr, certain: bool, steps: int) -> bool:
         """Return whether a value is a sample that the loop takes, or made of one on the host."""
-        if not steps:
+        if steps <= 0:
             return False
         counts = depending(module, loop)
         match node:
@@ -142,7 +142,7 @@ class SampleDraws:
 
     def is_host_data(self, module: ModuleIndex, node: ast.expr, steps: int) -> bool:
         """Return whether all data that an expression may refer to are in host memory, as far as is known."""
-        if not steps:
+        if steps <= 0:
             return False
         resolver = self._project.fact(Resolver)
         match node:

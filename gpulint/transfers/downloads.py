@@ -162,7 +162,7 @@ class Downloads:
         return function is not None and self._is_called_elsewhere(module, function, depth)
 
     def _is_called_elsewhere(self, module: ModuleIndex, function: FunctionNode, depth: int) -> bool:
-        if not depth or not self._is_fetcher(function):
+        if depth <= 0 or not self._is_fetcher(function):
             return False
         return self._find_called_elsewhere(module, function, depth)
 

@@ -64,7 +64,7 @@ def _parts(value: ast.expr) -> Iterator[ast.expr]:
 def entry_of_file(project: Project, at: NodeRef, steps: int = _STEPS) -> str:
     """Return the text of an expression that is an entry of an open file, or a variable that holds one."""
     match at.node:
-        case ast.Name() if steps:
+        case ast.Name() if steps > 0:
             bound = reaching(at.module, at.module.scope(at.node).lookup(at.node.id), at.node)
             values = [one.value for one in bound if one.kind is BindingKind.ASSIGN and not one.path]
             found = (entry_of_file(project, NodeRef(at.module, one), steps - 1) for one in values if one is not None)

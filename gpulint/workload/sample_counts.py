@@ -111,7 +111,7 @@ def _samples(project: Project, source: NodeRef, depth: int) -> tuple[int, ...]:
     if origins and all(not made.path and is_empty_list(made.node) for made in origins):
         return appended(project, source)
     for made in fresh or origins:  # what a program loads or else makes and saves is the same
-        counts = _of_value(project, made, depth) if depth else ()
+        counts = _of_value(project, made, depth) if depth > 0 else ()
         if not counts:
             return ()
         found += counts

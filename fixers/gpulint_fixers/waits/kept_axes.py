@@ -26,7 +26,7 @@ _GIVES_AXIS = frozenset({"unsqueeze", "view", "reshape", "expand"})
 @query
 def keeps_axis(project: Project, module: ModuleIndex, tensor: ast.expr, steps: int = MAX_STEPS) -> bool:
     """Return whether a tensor may have an axis of length 1, by what computes it, also in functions of the tree."""
-    if not steps:
+    if steps <= 0:
         return False
     if not isinstance(tensor, ast.Call):
         return any(keeps_axis(project, module, part, steps - 1) for part in _origins(module, tensor))
@@ -75,7 +75,7 @@ def _bound(binding: Binding) -> list[ast.expr]:
 def is_unreduced(project: Project, module: ModuleIndex, tensor: ast.expr, steps: int = 4 * MAX_STEPS) -> bool:
     """Return whether nothing proves that a loss has no axis: a criterion of the tree reduces one axis alone
     (``x.view(-1, 1).sum(0)``), or it is one of a list of criteria which nobody sees."""
-    if not steps:
+    if steps <= 0:
         return False
     parts = _origins(module, tensor)
     match tensor:

@@ -125,7 +125,7 @@ def _is_fixed(module: ModuleIndex, method: ast.FunctionDef, node: ast.expr, step
             return all(_is_fixed(module, method, part, steps) for part in args)
         case ast.Call(func=ast.Name(id="open"), args=[path, *_]):
             return _is_fixed(module, method, path, steps)
-        case ast.Name() if steps:
+        case ast.Name() if steps > 0:
             return _is_fixed_name(module, method, node, steps - 1)
     return False
 
