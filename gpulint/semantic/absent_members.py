@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.query import query
+from gpulint.semantic.failing_names import is_excerpt
 from gpulint.semantic.overridden_methods import subclasses_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import FUNCTIONS, BindingKind, last_name
@@ -59,11 +60,11 @@ _OTHER_FIRST = frozenset({"staticmethod", "classmethod"})
 
 @query
 def absent_members(project: Project, module: ModuleIndex) -> tuple[ast.Attribute, ...]:
-    """Return what methods of a module read of ``self`` and that nothing gives it."""
+    """Return what methods of a module, which is no excerpt, read of ``self`` and that nothing gives it."""
     if module.path.suffix != ".py":
         return ()
     own = _given(module)
-    return tuple(
+    found = tuple(
         part
         for part in module.syntax.of(ast.Attribute)
         if isinstance(part.value, ast.Name)
@@ -77,6 +78,7 @@ def absent_members(project: Project, module: ModuleIndex) -> tuple[ast.Attribute
         and ("_" not in known or not part.attr.startswith("_"))
         and not _is_given(project, part.attr)
     )
+    return () if is_excerpt(module, {part.attr for part in found}) else found
 
 
 def object_class(module: ModuleIndex, name: ast.Name) -> ast.ClassDef | None:

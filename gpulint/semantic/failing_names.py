@@ -15,6 +15,7 @@ from gpulint.query import query
 from gpulint.workspace.module_index import FUNCTIONS, BindingKind
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from gpulint.project import Project
@@ -38,7 +39,10 @@ _GIVEN = frozenset(dir(builtins)) | {
 
 
 MIN_DEFINED = 30
-"""How many names a module reads for each that nothing defines; one with fewer is an excerpt, for which others stand."""
+"""How many names a module reads for each that nothing defines; a small one with fewer is an excerpt, for which others
+stand."""
+WHOLE = 45
+"""One that reads so many names is a program, whatever is missing."""
 
 
 @query
@@ -52,8 +56,13 @@ def undefined_in_text(project: Project, module: ModuleIndex) -> tuple[ast.Name, 
     """Return the names that the text of a module reads and that neither it nor Python defines."""
     found = _unbound(project, module)
     missing = {use.id for use in found}
-    is_excerpt = len(missing) * MIN_DEFINED > len(module.uses)
-    return () if is_excerpt and not all(_is_commented_out(module, name) for name in missing) else found
+    cut = is_excerpt(module, missing) and not all(_is_commented_out(module, name) for name in missing)
+    return () if cut else found
+
+
+def is_excerpt(module: ModuleIndex, missing: Collection[str]) -> bool:
+    """Return whether a module reads too few names, beside those that are missing, to be a program."""
+    return len(missing) * MIN_DEFINED > len(module.uses) and len(module.uses) < WHOLE
 
 
 @query

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.assessment.scans import HEAD, bases
+from tests.assessment.scans import HEAD, IMAGES, TRAINING, bases
 
 TRAINER = """\
+import glob
+
 from PIL import Image
 
 
@@ -41,8 +43,11 @@ class Trainer{base}:
     def show(self):
         print(self.rate)
 
+PATHS = glob.glob("photos/*.png")
 {more}
 """
+NAMES = "".join(f"NAME{number} = 1\nprint(NAME{number})\n" for number in range(45))
+"""A module that reads fewer names is an excerpt, of which others have the rest."""
 NET = "from torch.nn import Linear as Net\n"
 STARTS = "trainer = Trainer(PATHS)\ntrainer.train()\n"
 SUBCLASS = "class Slow(Trainer):\n    {}\n\n\nSlow(PATHS).train()\n"
@@ -54,7 +59,7 @@ SUBCLASS = "class Slow(Trainer):\n    {}\n\n\nSlow(PATHS).train()\n"
         ("self.arrange(epoch)", "", STARTS, False),
         ("self.arrange()", "", STARTS, True),
         ("self.arrange(epoch, 1)", "", STARTS, True),
-        ("self.arrange(*given)", "", STARTS, False),
+        ("self.arrange(*[epoch])", "", STARTS, False),
         ("self.arrange(epoch, 1)", "", SUBCLASS.format("def arrange(self, epoch, other): pass"), False),
         ("self.arrange(epoch, 1)", "", "Trainer.arrange = print\n" + STARTS, False),
         ("self.begin(epoch)", "", STARTS, True),
@@ -64,7 +69,7 @@ SUBCLASS = "class Slow(Trainer):\n    {}\n\n\nSlow(PATHS).train()\n"
         ("self.begin(epoch)", "", "from library import Base\nclass Own(Trainer, Base): pass\nOwn(PATHS).train()\n", False),
         ("self.begin(epoch)", "", "", False),  # others may derive from it
         ("self.begin(epoch)", "(Base)", "from library import Base\n" + STARTS, False),
-        ("self.begin(epoch)", "", "    def __getattr__(self, name):\n        return print\n\n\n" + STARTS, False),
+        ("self.begin(epoch)", "", "class Own(Trainer):\n    def __getattr__(self, name):\n        return print\n\n\n" + STARTS, False),
         ("self.begin(epoch)", "", "setattr(Trainer, 'be' + 'gin', print)\n" + STARTS, False),
         ("self.cuda()", "(nn.Module)", STARTS, False),
         ("self._name", "(nn.Module)", STARTS, False),
@@ -76,8 +81,30 @@ SUBCLASS = "class Slow(Trainer):\n    {}\n\n\nSlow(PATHS).train()\n"
     ],
 )
 def test_a_method_that_reads_what_nothing_gives(tmp_path: Path, call: str, base: str, more: str, fails: bool) -> None:
-    program = HEAD + TRAINER.format(call=call, base=base, more=more)
+    program = HEAD + NAMES + TRAINER.format(call=call, base=base, more=more)
     (found,) = bases(tmp_path, {"net.py": NET, "train.py": program}, "GPU303")
     assert ("raises an error" in found) is fails
     assert found.startswith("low") or not fails
     assert found.startswith("high") or fails or not more
+
+
+def test_an_excerpt_lacks_what_others_have(tmp_path: Path) -> None:
+    program = HEAD + TRAINER.format(call="self.begin(epoch)", base="", more=STARTS)
+    (found,) = bases(tmp_path, {"net.py": NET, "train.py": program}, "GPU303")
+    assert found.startswith("high")
+
+
+@pytest.mark.parametrize(
+    ("names", "given", "fails"),
+    [
+        (NAMES, "", True),
+        (NAMES, "from setup import paths, transform\n", False),
+        ("", "", False),  # an excerpt
+        (NAMES, "if NAME1:\n    from setup import paths, transform\n", False),
+    ],
+)
+def test_a_program_with_names_that_nothing_defines(tmp_path: Path, names: str, given: str, fails: bool) -> None:
+    program = HEAD + names + given + IMAGES + "total = 0\n" + TRAINING
+    (found,) = bases(tmp_path, {"net.py": NET, "train.py": program}, "GPU303")
+    assert ("raises an error" in found) is fails
+    assert found.startswith("low" if fails else "high")
