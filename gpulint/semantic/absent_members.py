@@ -17,8 +17,6 @@ from gpulint.workspace.module_index import FUNCTIONS, BindingKind, last_name
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from gpulint.project import Project
     from gpulint.workspace.module_index import ModuleIndex
 
@@ -47,12 +45,22 @@ _MEMBERS = {
 _OUTSIDE = frozenset({"abc.ABC", "object"})
 """Those of them whose names with an underscore are of no use to others."""
 _GIVES_ANY = regex.compile(
-    rb"__getattr|__setattr__|__dict__|__slots__|\bvars\(|\bexec\(|\bglobals\(|\blocals\(|\b_modules\b|\b_parameters\b"
-    rb"|\b_buffers\b|MethodType|__class__\s{0,9}=|\bsetattr\((?!\s{0,9}\w{0,20}(args|opts?|config|cfg|hparams)\b)"
+    rb"(?<!self)\.__([gs]etattr|dict)|\bvars\((?!\s{0,9}(self|args)\b)|\bexec\(|\bglobals\(|\b_modules\b"
+    rb"|\b_parameters\b|\blocals\(|\b_buffers\b|MethodType|__class__\s{0,9}=|\bsetattr\((?!\s{0,9}(self|\w{0,20}(args|opts?|config|cfg|hparams))\b)"
     rb"|\b(add_module|register_(buffer|parameter|module))\(\s{0,9}[^\"'\s]",
     re.MULTILINE,
 )
-"""How objects get attributes that no class names."""
+"""How a file gives objects of classes of other files attributes that no class names."""
+_GIVES_OWN = regex.compile(rb"__dict__|\.__setattr|\bvars\(\s{0,9}self|\bsetattr\(\s{0,9}self|currentframe|store_attr")
+"""How methods do so."""
+_READ_ONLY = frozenset(
+    "super isinstance issubclass getattr hasattr type id len print str repr hash iter next format list tuple dict set"
+    " sum min max zip enumerate map deepcopy copy partial save dump watch summary DataLoader".split()
+)
+"""Functions that give nothing to the objects that they get."""
+_ANSWERS = ("__getattr__", "__getattribute__", "__setattr__")
+"""Methods by which a class has any attribute."""
+_OF_TREE = (*FUNCTIONS, ast.ClassDef)
 _PLAIN = frozenset({"dataclass"})
 """Decorators of classes that give nothing more than the class names."""
 _OTHER_FIRST = frozenset({"staticmethod", "classmethod"})
@@ -78,7 +86,7 @@ def absent_members(project: Project, module: ModuleIndex) -> tuple[ast.Attribute
         and ("_" not in known or not part.attr.startswith("_"))
         and not _is_given(project, part.attr)
     )
-    return () if is_excerpt(module, {part.attr for part in found}) else found
+    return () if is_excerpt(project, module, {part.attr for part in found}) else found
 
 
 def object_class(module: ModuleIndex, name: ast.Name) -> ast.ClassDef | None:
@@ -106,7 +114,10 @@ def _of_libraries(project: Project, module: ModuleIndex, owner: ast.ClassDef) ->
     for where, one in ((module, owner), *below):
         for place, current in project.fact(Resolver).mro(where, one):
             plain = all(last_name(decorator) in _PLAIN for decorator in current.decorator_list)
-            if current.keywords or not plain or _may_get_any(project, current.name):
+            own = place.scope_of[current].bindings
+            if current.keywords or not plain or any(name in own for name in _ANSWERS):
+                return None
+            if _may_give_own(project, place) or _may_get_any(project, current.name):
                 return None
             for base in current.bases:
                 names = _of_base(project, place, base)
@@ -134,6 +145,22 @@ def _is_made(project: Project, owners: list[ast.ClassDef]) -> bool:
 
 def _naming(project: Project, name: str) -> Iterator[ModuleIndex | None]:
     return (project.module_at(path) for path in project.word_index.mentioning(word_of(name)))
+
+
+@query
+def _may_give_own(project: Project, module: ModuleIndex) -> bool:
+    """Return whether methods of a module may give any attribute to their objects, also by what they hand these to."""
+    if project.finds(module.path, _GIVES_OWN):
+        return True
+    if any(project.finds(path, _GIVES_ANY) for path in (module.path, *project.imported(module.path))):
+        return True
+    resolver = project.fact(Resolver)
+    return any(
+        isinstance(given, ast.Name)
+        and last_name(call.func) not in _READ_ONLY
+        and not all(isinstance(one.node, _OF_TREE) for one in resolver.points_to(module, call.func))
+        for call, given in module.handed_over.get("self", ())
+    )
 
 
 @query

@@ -10,7 +10,7 @@ from gpulint.query import query
 from gpulint.semantic.absent_members import object_class
 from gpulint.semantic.overridden_methods import subclasses_of
 from gpulint.semantic.points_to import Resolver
-from gpulint.workspace.module_index import FUNCTIONS, BindingKind, ModuleIndex, NodeRef, last_name
+from gpulint.workspace.module_index import BindingKind, ModuleIndex, NodeRef, last_name
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:

@@ -46,7 +46,7 @@ class Trainer{base}:
 PATHS = glob.glob("photos/*.png")
 {more}
 """
-NAMES = "".join(f"NAME{number} = 1\nprint(NAME{number})\n" for number in range(45))
+NAMES = "".join(f"NAME{number} = 1\nprint(NAME{number})\n" for number in range(30))
 """A module that reads fewer names is an excerpt, of which others have the rest."""
 NET = "from torch.nn import Linear as Net\n"
 STARTS = "trainer = Trainer(PATHS)\ntrainer.train()\n"
@@ -66,10 +66,20 @@ SUBCLASS = "class Slow(Trainer):\n    {}\n\n\nSlow(PATHS).train()\n"
         ("self.begin(epoch)", "(nn.Module)", STARTS, True),
         ("self.begin(epoch)", "", SUBCLASS.format("def begin(self, epoch): pass"), False),
         ("self.begin(epoch)", "", SUBCLASS.format("begin = print"), False),
-        ("self.begin(epoch)", "", "from library import Base\nclass Own(Trainer, Base): pass\nOwn(PATHS).train()\n", False),
+        (
+            "self.begin(epoch)",
+            "",
+            "from library import Base\nclass Own(Trainer, Base): pass\nOwn(PATHS).train()\n",
+            False,
+        ),
         ("self.begin(epoch)", "", "", False),  # others may derive from it
         ("self.begin(epoch)", "(Base)", "from library import Base\n" + STARTS, False),
-        ("self.begin(epoch)", "", "class Own(Trainer):\n    def __getattr__(self, name):\n        return print\n\n\n" + STARTS, False),
+        (
+            "self.begin(epoch)",
+            "",
+            "class Own(Trainer):\n    def __getattr__(self, name):\n        return print\n\n\n" + STARTS,
+            False,
+        ),
         ("self.begin(epoch)", "", "setattr(Trainer, 'be' + 'gin', print)\n" + STARTS, False),
         ("self.cuda()", "(nn.Module)", STARTS, False),
         ("self._name", "(nn.Module)", STARTS, False),
@@ -108,3 +118,10 @@ def test_a_program_with_names_that_nothing_defines(tmp_path: Path, names: str, g
     (found,) = bases(tmp_path, {"net.py": NET, "train.py": program}, "GPU303")
     assert ("raises an error" in found) is fails
     assert found.startswith("low" if fails else "high")
+
+
+def test_a_program_runs_in_the_namespace_of_another(tmp_path: Path) -> None:
+    program = HEAD + NAMES + IMAGES + "total = 0\n" + TRAINING
+    runs = "from pathlib import Path\n\nfrom setup import paths, transform\n\nexec(Path('train.py').read_text())\n"
+    found = bases(tmp_path, {"net.py": NET, "train.py": program, "run_all.py": runs}, "GPU303")
+    assert not any("raises an error" in one for one in found)
