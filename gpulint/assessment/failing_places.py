@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
+from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.unmoved_models import leaves_model_on_host, leaves_models_of
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
@@ -23,6 +24,7 @@ from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRe
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
     from gpulint.project import Project
+    from gpulint.training.loader_calls import Loader
 
 MAX_CALLS = 3
 """How many calls lead from a program to a place."""
@@ -30,6 +32,8 @@ MAX_USERS = 10
 """Most programs of a module that are looked at."""
 _DOES_MORE = frozenset({"backward", "ArgumentParser", "parse_args", "DataLoader", "fit", "main"})
 """Calls of a program, unlike those of a module that tries what it defines when it is started."""
+_DRAWS = frozenset({"fit", "prepare", "setup_dataloaders", "train_dataloader", "initialize"})
+"""Calls by which a program may draw from a loader in no loop of its own."""
 _NOT_COMPILED = ("keyword argument repeated", "outside function", "outside loop", "not properly in loop")
 
 
@@ -42,19 +46,40 @@ def fails_there(subject: Subject) -> bool:
     if _is_not_reached(subject.project, module, node, MAX_CALLS) or _only_failing_import(subject.project, module, node):
         return True
     loader = subject.cost.loader if subject.cost is not None else None
-    if loader is not None and failing_sample(subject.project, loader) is not None:
+    if loader is not None and (
+        failing_sample(subject.project, loader) is not None or _is_drawn_in_vain(subject.project, loader)
+    ):
         return True
     loops = [context.loop for context in subject.contexts if isinstance(context.loop.node, LOOPS)]
     return (
         bool(loops)
-        and all(
-            any(failures(subject.project, loop.module, loop.node))
-            or draws_failing(subject.project, loop.module, loop.node)
-            or unpacks_other_batches(subject.project, loop.module, loop.node)
-            or _is_not_reached(subject.project, loop.module, loop.node, MAX_CALLS)
-            for loop in loops
-        )
+        and all(_stops(subject.project, loop.module, loop.node) for loop in loops)
         and _only_runs_in(subject.project, NodeRef(module, node), {loop.node for loop in loops}, MAX_CALLS)
+    )
+
+
+@query
+def _stops(project: Project, module: ModuleIndex, loop: ast.AST) -> bool:
+    """Return whether a loop is not reached, or raises an error in its first round."""
+    return (
+        any(failures(project, module, loop))
+        or draws_failing(project, module, loop)
+        or unpacks_other_batches(project, module, loop)
+        or _is_not_reached(project, module, loop, MAX_CALLS)
+    )
+
+
+@query
+def _is_drawn_in_vain(project: Project, loader: Loader) -> bool:
+    """Return whether all loops that draw from a loader are in its file, which hands it to no framework, and stop before
+    the second step."""
+    reads = project.fact(BatchFlow).of_loader(loader.module, loader.node)
+    loops = [read.where for read in reads]
+    return (
+        bool(loops)
+        and all(loop.module is loader.module and isinstance(loop.node, LOOPS) for loop in loops)
+        and _DRAWS.isdisjoint(loader.module.calls_by_name)
+        and all(_stops(project, loop.module, loop.node) for loop in loops)
     )
 
 

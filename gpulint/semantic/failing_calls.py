@@ -12,6 +12,7 @@ from gpulint.query import query
 from gpulint.semantic.argument_binding import CallbackCall, argument_of, parameters
 from gpulint.semantic.call_graph import all_call_sites
 from gpulint.semantic.points_to import Resolver
+from gpulint.semantic.run_methods import run_method
 from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, NodeRef, dotted, last_name
 from gpulint.workspace.word_index import word_of
 
@@ -97,6 +98,10 @@ def does_not_fit(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     does not take its arguments: ``Photos(root, train=True)`` of ``def __init__(self, root)``."""
     if isinstance(call, CallbackCall):
         return False
+    method = only_method(project, module, call)
+    if method is not None:
+        taker = method.node
+        return isinstance(taker, FUNCTIONS) and taker.args.kwarg is None and _misses(taker, call, bound=True)
     of_module = isinstance(call.func, ast.Attribute)
     name = call.func.value if isinstance(call.func, ast.Attribute) else call.func
     bindings = module.scope(name).lookup(name.id) if isinstance(name, ast.Name) else []
@@ -110,6 +115,18 @@ def does_not_fit(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
         return not made.decorator_list and made.args.kwarg is None and _misses(made, call, bound=False)
     constructor = constructor_of(project, found[0]) if isinstance(made, ast.ClassDef) else None
     return constructor is not None and _misses(constructor, call, bound=True)
+
+
+@query
+def only_method(project: Project, module: ModuleIndex, call: ast.Call) -> NodeRef | None:
+    """Return the one method that a call runs, which no decorator changes, if no other file may have another class of
+    the name of its own."""
+    found = run_method(project, module, call)
+    if found is None or not isinstance(found[1].node, ast.FunctionDef) or found[1].node.decorator_list:
+        return None
+    made, method = found
+    owner = NodeRef(method.module, method.module.syntax.parents[method.node])
+    return method if all(one.module is module or is_only(project, one) for one in (made, owner)) else None
 
 
 def is_only(project: Project, ref: NodeRef) -> bool:

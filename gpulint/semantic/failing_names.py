@@ -15,6 +15,7 @@ from gpulint.query import query
 from gpulint.workspace.module_index import FUNCTIONS, BindingKind
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from gpulint.project import Project
@@ -26,6 +27,7 @@ _MAKES_NAMES = regex.compile(
 """How a module gets names that it does not mention."""
 _EVALUATES = regex.compile(rb"(?<![.\w])eval\(")
 """Evaluates a text; ``model.eval()`` is another function."""
+_RUNS = regex.compile(rb"(?<![.\w])exec(file)?\(|%run -i")
 _GIVEN = frozenset(dir(builtins)) | {
     "__file__", "__builtins__", "__annotations__", "__path__", "__class__", "__module__", "__qualname__",
     "WindowsError",
@@ -38,7 +40,12 @@ _GIVEN = frozenset(dir(builtins)) | {
 
 
 MIN_DEFINED = 30
-"""How many names a module reads for each that nothing defines; one with fewer is an excerpt, for which others stand."""
+"""How many names a module reads for each that nothing defines; a small one with fewer is an excerpt, for which others
+stand."""
+WHOLE = 45
+"""One that reads so many names is a program, if it defines most of them."""
+_FEW_DEFINED = 10
+"""One with fewer names for each that is missing runs in the namespace of another."""
 
 
 @query
@@ -52,8 +59,23 @@ def undefined_in_text(project: Project, module: ModuleIndex) -> tuple[ast.Name, 
     """Return the names that the text of a module reads and that neither it nor Python defines."""
     found = _unbound(project, module)
     missing = {use.id for use in found}
-    is_excerpt = len(missing) * MIN_DEFINED > len(module.uses)
-    return () if is_excerpt and not all(_is_commented_out(module, name) for name in missing) else found
+    cut = is_excerpt(project, module, missing) and not all(_is_commented_out(module, name) for name in missing)
+    return () if cut else found
+
+
+def is_excerpt(project: Project, module: ModuleIndex, missing: Collection[str]) -> bool:
+    """Return whether a module reads too few names, beside those that are missing, to be a program by itself."""
+    count = len(module.uses)
+    if len(missing) * MIN_DEFINED <= count:
+        return False
+    return count < WHOLE or len(missing) * _FEW_DEFINED > count or _runs_texts(project)
+
+
+@query
+def _runs_texts(project: Project) -> bool:
+    """Return whether a program or notebook may run others in a namespace of its own: ``exec(path.read_text())``."""
+    paths = project.python_files_with(b"exec")
+    return any(project.finds(path, _RUNS) for path in paths) or project.is_like_in_other_files(rb"%run -i|exec\(")
 
 
 @query

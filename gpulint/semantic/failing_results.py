@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
 from gpulint.query import cyclic
+from gpulint.semantic.absent_members import absent_members
 from gpulint.semantic.absent_options import absent_options
-from gpulint.semantic.failing_calls import does_not_fit
+from gpulint.semantic.failing_calls import does_not_fit, only_method
 from gpulint.semantic.failing_names import absent_attributes, undefined_names
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
@@ -35,7 +36,7 @@ def failures(project: Project, module: ModuleIndex, block: ast.AST) -> tuple[ast
     they are unpacked to (``_, accuracy = score(output, target)``)."""
     calls = [part for part in walk(block) if isinstance(part, ast.Call)]
     undefined = (*undefined_names(project, module), *absent_attributes(project, module))
-    names = [*undefined, *absent_options(project, module)]
+    names = [*undefined, *absent_options(project, module), *absent_members(project, module)]
     found = [
         *(name for name in names if block in module.syntax.ancestors(name)),
         *(call for call in calls if _unpacks(project, module, call)),
@@ -47,7 +48,10 @@ def failures(project: Project, module: ModuleIndex, block: ast.AST) -> tuple[ast
 
 @cyclic(False)
 def _always_fails(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
-    """Return whether a call is of a function of the tree that raises an error in each run."""
+    """Return whether a call is of a function or method of the tree that raises an error in each run."""
+    method = only_method(project, module, call)
+    if method is not None:
+        return isinstance(method.node, ast.FunctionDef) and _always_raises(project, method.module, method.node)
     if not isinstance(call.func, ast.Name):
         return False
     found = project.fact(Resolver).callees(module, call)
@@ -59,9 +63,11 @@ def _always_fails(project: Project, module: ModuleIndex, call: ast.Call) -> bool
 
 @cyclic(False)
 def _always_raises(project: Project, where: ModuleIndex, function: ast.FunctionDef) -> bool:
-    if function not in where.syntax.tree.body or _yields(function):
+    is_method = isinstance(where.syntax.parents[function], ast.ClassDef)
+    if _yields(function) or not (is_method or function in where.syntax.tree.body):
         return False
-    raises = (part for part in function.body if isinstance(part, ast.Raise) and _always(where, part, function))
+    ends = () if is_method else function.body  # a method may be there for others to override it
+    raises = (part for part in ends if isinstance(part, ast.Raise) and _always(where, part, function))
     found = (*raises, *failures(project, where, function))
     return any(not works_before(where, part, function) for part in found)
 
@@ -156,6 +162,8 @@ def _counts_epochs(loop: ast.AST) -> bool:
 
 
 def _is_reached(module: ModuleIndex, node: ast.AST, below: ast.AST, block: ast.AST) -> bool:
+    if isinstance(block, ast.For) and below is block.iter:
+        return True
     body = getattr(block, "body", [])
     if below not in body or any(isinstance(one, _ENDS) for one in body[: body.index(below)]):
         return False
