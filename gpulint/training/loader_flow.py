@@ -291,7 +291,8 @@ def _handed_in(generator: NodeRef, call: NodeRef | None, source: ast.expr) -> No
 
 def _yields_as_it_is(loop: ast.For) -> bool:
     """Return whether a generator's loop yields what it draws, and moves nothing to a device."""
-    return any(isinstance(part, ast.Yield) for part in walk(loop)) and not _moves(loop)
+    yields = ast.Yield if _repeated(loop.iter) is loop.iter else ast.Yield | ast.YieldFrom
+    return any(isinstance(part, yields) for part in walk(loop)) and not _moves(loop)
 
 
 def _moves(node: ast.AST) -> bool:
