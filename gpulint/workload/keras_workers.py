@@ -17,11 +17,11 @@ _FITS = frozenset({"fit", "fit_generator"})
 _SPREADS = (b"workers", b"use_multiprocessing", b"from_generator")
 """Words of what has other threads or processes draw the batches, in calls of `fit` or of the constructor."""
 _AFFINE = frozenset({"rotation_range", "width_shift_range", "height_shift_range", "shear_range", "zoom_range"})
-"""Arguments of ``ImageDataGenerator`` for which SciPy computes each image anew, channel by channel."""
+"""Arguments of ``ImageDataGenerator`` for which SciPy resamples each image, channel by channel."""
 
 
 def warps(generator: ast.Call) -> bool:
-    """Return whether an ``ImageDataGenerator`` computes each image anew."""
+    """Return whether an ``ImageDataGenerator`` resamples each image."""
     return any(
         keyword.arg in _AFFINE and not (isinstance(keyword.value, ast.Constant) and not keyword.value.value)
         for keyword in generator.keywords

@@ -54,7 +54,7 @@ model.fit({batches}, epochs=50)
         ("rotation_range=0, horizontal_flip=True", "", "low"),
     ],
 )
-def test_a_generator_computes_images_anew_in_one_thread(tmp_path: Path, augments: str, given: str, level: str) -> None:
+def test_a_generator_resamples_images_in_one_thread(tmp_path: Path, augments: str, given: str, level: str) -> None:
     """Images that are flipped only are decoded and no more; other threads or processes share the work."""
     text = GENERATOR.replace("{augments}", augments).replace("{given}", given)
     assert levels(tmp_path, {"train.py": text}, "GPU311") == [level]

@@ -25,7 +25,7 @@ _COST = Cost("in-process-loading", basis="one thread of Python decodes and trans
 
 
 def of_call(project: Project, module: ModuleIndex, made: ImageSet) -> Cost | None:
-    """Return what an ``ImageDataGenerator`` costs that computes each image anew in the one thread that Keras starts;
+    """Return what an ``ImageDataGenerator`` costs that resamples each image in the one thread that Keras starts;
     None for other data sets."""
     alone = made.name == "ImageDataGenerator" and warps(made.call) and draws_in_one_thread(project, module)
     return _COST if alone else None
