@@ -33,7 +33,7 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         (
             "image",
             r"Image\.open|cv2\.|imread|ImageFolder|torchvision\.transforms|\btransforms\.|albumentations|ImageNet"
-            r"|[Ii]mage_?(dir|path|file|folder|list)|\bPIL\b|decode\(['\"](pil|rgb|torchrgb)|VideoReader|decord|pil_loader|default_loader",
+            r"|ImageDataGenerator|[Ii]mage_?(dir|path|file|folder|list)|\bPIL\b|decode\(['\"](pil|rgb|torchrgb)|VideoReader|decord|pil_loader|default_loader",
         ),
         ("points", r"[Pp]oint_?[Cc]loud|ModelNet|ShapeNet|\bpoint_set\b|farthest_point"),
         ("graph", r"torch_geometric|\bdgl\b|edge_index"),

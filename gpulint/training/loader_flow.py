@@ -220,10 +220,16 @@ class LoaderFlow:
             yield from self._loaders_of(ref.module, ref.node, nested - 1)
 
     def _passed_on(self, module: ModuleIndex, owner: ast.ClassDef, nested: int) -> Iterator[Loader]:
-        """Loaders whose batches the ``__iter__`` of a class yields as they are."""
-        method = self._project.fact(Resolver).method(module, owner, "__iter__")
-        if method is not None:
+        """Loaders whose batches the ``__iter__`` of a class yields as they are, or its ``__next__`` returns."""
+        resolver = self._project.fact(Resolver)
+        if (method := resolver.method(module, owner, "__iter__")) is not None:
             yield from self._yielded(method, nested)
+        drawn = resolver.method(module, owner, "__next__")
+        if drawn is None or _moves(drawn.node):
+            return
+        for part in walk(drawn.node):
+            if isinstance(part, ast.Call) and last_name(part.func) == "next" and len(part.args) == 1:
+                yield from self._loaders_of(drawn.module, part.args[0], nested)
 
     def _yielded(self, generator: NodeRef, nested: int, call: NodeRef | None = None) -> Iterator[Loader]:
         """Loaders whose batches a generator yields as they are; of its parameters, what ``call`` hands to them."""
@@ -231,7 +237,7 @@ class LoaderFlow:
             if isinstance(part, ast.YieldFrom):
                 source = unwrap_iterable(part.value)
             elif isinstance(part, ast.For) and _yields_as_it_is(part):
-                source = unwrap_iterable(part.iter)
+                source = _repeated(unwrap_iterable(part.iter))
             else:
                 continue
             where = _handed_in(generator, call, source)
@@ -285,10 +291,21 @@ def _handed_in(generator: NodeRef, call: NodeRef | None, source: ast.expr) -> No
 
 def _yields_as_it_is(loop: ast.For) -> bool:
     """Return whether a generator's loop yields what it draws, and moves nothing to a device."""
-    parts = walk(loop)
-    return any(isinstance(part, ast.Yield) for part in parts) and not any(
-        isinstance(part, ast.Attribute) and part.attr in ("to", "cuda") for part in parts
-    )
+    yields = ast.Yield if _repeated(loop.iter) is loop.iter else ast.Yield | ast.YieldFrom
+    return any(isinstance(part, yields) for part in walk(loop)) and not _moves(loop)
+
+
+def _moves(node: ast.AST) -> bool:
+    """Return whether code moves anything to a device."""
+    return any(isinstance(part, ast.Attribute) and part.attr in ("to", "cuda") for part in walk(node))
+
+
+def _repeated(source: ast.expr) -> ast.expr:
+    """Return what ``itertools.repeat(loader)`` gives again and again."""
+    match source:
+        case ast.Call(func=func, args=[again, *_]) if last_name(func) == "repeat":
+            return again
+    return source
 
 
 def _forwards(owner: ast.ClassDef) -> bool:

@@ -10,7 +10,9 @@ from gpulint import regex
 from gpulint.documents.call_syntax import keyword_value, passed_as
 from gpulint.documents.python import walk
 from gpulint.launch.job_index import JobIndex
+from gpulint.placement.dataset_parts import held_by, made_from
 from gpulint.placement.host_to_device import HostToDevice
+from gpulint.placement.inner_sets import LAZY
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
@@ -126,10 +128,28 @@ def _makers(project: Project, trainer: NodeRef) -> Iterator[tuple[NodeRef, str]]
         for ref in resolver.points_to(trainer.module, given):
             if isinstance(ref.node, FUNCTIONS):
                 yield ref, ""
+        if parameter == "train_dataset":
+            yield from ((function, "") for function in _lazy(project, trainer.module, given))
         for where, owner in _classes(project, trainer.module, given):
             for name in methods:
                 if (found := resolver.method(where, owner, name)) is not None and isinstance(found.node, FUNCTIONS):
                     yield found, part_of(project, where, owner, name)
+
+
+def _lazy(project: Project, module: ModuleIndex, given: ast.expr) -> Iterator[NodeRef]:
+    """Functions that make the samples of a data set when they are drawn: ``data.with_transform(prepare)``, or
+    ``data.set_transform(prepare)`` in the module of the trainer."""
+    named = {ast.unparse(part) for part in walk(given) if isinstance(part, ast.Name | ast.Attribute | ast.Subscript)}
+    calls = [
+        NodeRef(module, call)
+        for name in LAZY
+        for call in module.calls_by_name.get(name, ())
+        if isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) in named - {"self"}
+    ]
+    for ref in (*calls, *made_from(project, [NodeRef(module, given)])):
+        if isinstance(ref.node, ast.Call) and last_name(ref.node.func) in LAZY and ref.node.args:
+            prepares = project.fact(Resolver).points_to(ref.module, ref.node.args[0])
+            yield from (function for function in prepares if isinstance(function.node, FUNCTIONS))
 
 
 def _hands_on(function: NodeRef, call: ast.Call) -> bool:
@@ -162,10 +182,16 @@ def _is_handed(parent: ast.AST | None, name: ast.Name) -> bool:
 
 
 def _classes(project: Project, module: ModuleIndex, given: ast.expr) -> Iterator[tuple[ModuleIndex, ast.ClassDef]]:
-    """The classes of a collator or data set, also of ``loader.dataset``."""
-    yield from project.fact(Resolver).classes_of(module, given)
+    """The classes of a collator or data set, also of ``loader.dataset`` and of what ``random_split(data, ...)`` and
+    ``Subset(data, ...)`` take parts of."""
+    resolver = project.fact(Resolver)
+    yield from resolver.classes_of(module, given)
+    for ref in resolver.points_to(module, given):
+        for part in made_from(project, held_by(ref)):
+            if isinstance(part.node, ast.expr):
+                yield from resolver.classes_of(part.module, part.node)
     if isinstance(given, ast.Attribute) and given.attr == "dataset":
         for loader in project.fact(LoaderFlow).loaders_of(module, given.value):
             for source in project.fact(HostToDevice).sources(loader):
                 assert isinstance(source.node, ast.expr)
-                yield from project.fact(Resolver).classes_of(source.module, source.node)
+                yield from resolver.classes_of(source.module, source.node)

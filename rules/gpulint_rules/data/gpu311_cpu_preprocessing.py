@@ -71,7 +71,7 @@ from gpulint.workload.sample_preprocessing import (
 )
 from gpulint.workload.worker_supply import has_many_workers
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
-from gpulint_rules.data import pass_costs
+from gpulint_rules.data import one_thread, pass_costs
 from gpulint_rules.data import sample_repeats as again
 from gpulint_rules.data.work_advice import WORK_ADVICE, advice
 
@@ -127,25 +127,29 @@ def _per_item(module: ModuleIndex, project: Project) -> Iterator[Finding]:
         if (owner is not None and _STAND_IN.search(owner.name)) or has_many_workers(project, module, heavy.function):
             continue
         name = f"{owner.name}.{heavy.function.name}" if owner is not None else heavy.function.name
+        alone = one_thread.of_method(project, module, owner)
         unit = "item" if heavy.function.name in ("__getitem__", "__iter__") else "batch"
         yield RULE.finding(
             module.path,
             module.syntax.span(heavy.call),
             f"{name} {heavy.work} on the CPU for every {unit}",
-            help=advice(heavy.work, module, owner, heavy.function),
+            help=one_thread.OF_SEQUENCE if alone else advice(heavy.work, module, owner, heavy.function),
             payload=Preprocessing(heavy.work, name),
+            cost=alone,
             related=(Place(module.path, module.syntax.head(heavy.function), f"runs for every {unit}"),),
         )
 
 
 def _sets(module: ModuleIndex, project: Project) -> Iterator[Finding]:
     for made in image_sets(module, project):
+        alone = one_thread.of_call(project, module, made)
         yield RULE.finding(
             module.path,
             module.syntax.span(made.call),
-            made.does,
-            help=WORK_ADVICE[IMAGES],
+            f"{made.name} decodes and augments images in one thread of Python" if alone else made.does,
+            help=one_thread.OF_GENERATOR if alone else WORK_ADVICE[IMAGES],
             payload=Preprocessing(IMAGES, made.name),
+            cost=alone,
         )
 
 

@@ -1,0 +1,37 @@
+"""What it costs that Keras has one thread prepare the batches, and what to do about it."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from gpulint.impact import Cost
+from gpulint.workload.image_datasets import ImageSet
+from gpulint.workload.keras_workers import draws_in_one_thread, is_sequence, warps
+from gpulint.workspace.module_index import ModuleIndex
+
+if TYPE_CHECKING:
+    from gpulint.project import Project
+
+OF_GENERATOR = (
+    "read the files with `image_dataset_from_directory` and `prefetch`, and augment with layers of Keras "
+    "(`RandomRotation`, `RandomZoom`), which run on the GPU, or set `workers=` of `fit` before Keras 3"
+)
+OF_SEQUENCE = (
+    "have several workers make the batches: `workers=8, use_multiprocessing=True` of `fit`, or since Keras 3 of the "
+    "constructor (`super().__init__(workers=8, use_multiprocessing=True)`)"
+)
+_COST = Cost("in-process-loading", basis="one thread of Python decodes and transforms images")
+
+
+def of_call(project: Project, module: ModuleIndex, made: ImageSet) -> Cost | None:
+    """Return what an ``ImageDataGenerator`` costs that resamples each image in the one thread that Keras starts;
+    None for other data sets."""
+    alone = made.name == "ImageDataGenerator" and warps(made.call) and draws_in_one_thread(project, module)
+    return _COST if alone else None
+
+
+def of_method(project: Project, module: ModuleIndex, owner: ast.ClassDef | None) -> Cost | None:
+    """Return what the batches of a ``Sequence`` cost in the one thread that Keras starts; None for other classes."""
+    alone = owner is not None and is_sequence(project, module, owner) and draws_in_one_thread(project, module)
+    return _COST if alone else None
