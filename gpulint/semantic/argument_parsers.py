@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpulint.documents.call_syntax import keyword_value
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 GROUPS = frozenset({"add_argument_group", "add_mutually_exclusive_group"})
 """Methods that return a group, which has options of its parser."""
-_PARSER = frozenset({"argparse.ArgumentParser"})
+_PARSER = "argparse.ArgumentParser"
 _UNKNOWN: Parser | None = None
 _ALL_LINES = sys.maxsize
 _BEFORE_PARENTS = 4
@@ -38,17 +39,20 @@ class Holder:
     sets: tuple[ast.Attribute, ...]
     """Attributes of it that are set."""
     returns: tuple[ast.Return, ...]
+    """Where functions of the module return it."""
     names: frozenset[str]
     """Variables of the module, which other modules may use, that hold it or a group."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parser:
-    """A parser that an expression certainly is."""
+    """A parser that an expression is."""
 
     holders: tuple[Holder, ...]
     """Where it is made, and the calls that hand it on to the expression, in the order in which they return."""
     parents: tuple[Parser, ...]
+    is_certain: bool
+    """Whether its class has no other qualified name; ``from tools import *`` may bring another one."""
 
     @property
     def made(self) -> ast.Call:
@@ -70,12 +74,12 @@ def parser_of(project: Project, module: ModuleIndex, node: ast.expr) -> Parser |
     holder = holder_of(module, node) if isinstance(node, ast.Call) else None
     if holder is None:
         return None
-    if project.fact(Resolver).call_names(module, holder.value) == _PARSER:
+    if _PARSER in (names := project.fact(Resolver).call_names(module, holder.value)):
         parents = _parents(project, module, holder.value)
-        return Parser((holder,), parents) if parents is not None else None
+        return Parser((holder,), parents, len(names) == 1) if parents is not None else None
     returned = returned_by(project, module, holder.value)
     inner = parser_of(project, *returned) if returned is not None else None
-    return Parser((*inner.holders, holder), inner.parents) if inner is not None else None
+    return replace(inner, holders=(*inner.holders, holder)) if inner is not None else None
 
 
 def returned_by(project: Project, module: ModuleIndex, call: ast.Call) -> tuple[ModuleIndex, ast.expr] | None:
@@ -116,7 +120,7 @@ def _value(module: ModuleIndex, name: ast.Name) -> ast.expr | None:
 
 
 def _last_line(module: ModuleIndex, bindings: Sequence[Binding]) -> int:
-    """Return the line up to which a variable holds its first value, or groups, whichever; 0 if that is unknown. The
+    """Return the line up to which a variable holds its first value, or any of its groups; 0 if that is unknown. The
     second value in ``args = parser(); args = args.parse_args()`` is no parser."""
     match bindings:
         case [_]:
@@ -153,14 +157,14 @@ class _Uses:
     names: set[str] = field(default_factory=set)
     _seen: set[Binding] = field(default_factory=set)
 
-    def follow(self, value: ast.expr) -> bool:
-        """Return whether all that is done with a value is known."""
+    def follow(self, value: ast.expr, *, is_group: bool = False) -> bool:
+        """Return whether all that is done with a parser, or a group of it, is known."""
         match self.module.syntax.parents.get(value):
             case ast.Attribute() as attribute:
                 return self._attribute(attribute)
             case ast.Assign(targets=[ast.Name() as target]) | ast.AnnAssign(target=ast.Name() as target):
-                return self._variable(target, value)
-            case ast.Return() as handed:
+                return self._variable(target, value, is_group)
+            case ast.Return() as handed if not is_group:
                 self.returns.append(handed)
                 return True
             case ast.List() as listed:
@@ -178,9 +182,9 @@ class _Uses:
         if not isinstance(call, ast.Call) or call.func is not attribute:
             return False
         self.calls.append(call)
-        return attribute.attr not in GROUPS or self.follow(call)
+        return attribute.attr not in GROUPS or self.follow(call, is_group=True)
 
-    def _variable(self, target: ast.Name, value: ast.expr) -> bool:
+    def _variable(self, target: ast.Name, value: ast.expr, is_group: bool) -> bool:
         scope = self.module.scope(target)
         bindings = scope.lookup(target.id)
         last = _last_line(self.module, bindings)
@@ -192,4 +196,5 @@ class _Uses:
         if bindings[0].scope is self.module.top:
             self.names.add(target.id)
         uses = (use for use in self.module.uses.get(target.id, ()) if use.lineno <= last)
-        return all(self.follow(use) for use in uses if self.module.scope(use).lookup(use.id) == bindings)
+        own = (use for use in uses if self.module.scope(use).lookup(use.id) == bindings)
+        return all(self.follow(use, is_group=is_group) for use in own)

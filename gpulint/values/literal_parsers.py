@@ -126,9 +126,9 @@ def _options(parser: Parser) -> tuple[ast.Call, ...]:
 
 
 def _is_plain(parser: Parser) -> bool:
-    """Return whether all settings of a parser and its parents are known."""
+    """Return whether the class and all settings of a parser and its parents are known."""
     own = {keyword.arg for keyword in parser.made.keywords} - {"parents"}
-    return own <= _PLAIN and all(_is_plain(parent) for parent in parser.parents)
+    return parser.is_certain and own <= _PLAIN and all(_is_plain(parent) for parent in parser.parents)
 
 
 def _is_certain(module: ModuleIndex, holder: Holder) -> bool:
