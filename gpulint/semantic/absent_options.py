@@ -11,6 +11,8 @@ from gpulint import regex
 from gpulint.query import cyclic, query
 from gpulint.records import dataclass
 from gpulint.semantic.argument_binding import CallbackCall, argument_of
+from gpulint.semantic.argument_parsers import GROUPS, is_lent, parser_of, returned_by
+from gpulint.semantic.declared_options import option_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import FUNCTIONS, Binding, BindingKind, ModuleIndex, NodeRef, last_name
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
 
     from gpulint.project import Project
 
-_PARSERS = frozenset({"argparse.ArgumentParser"})
 _NAMED = regex.compile(
     r"(\w+_)?(args?|argv|arguments|opts?|options?|params?|flags?|hparams|config|cfg|conf|parsed)", re.IGNORECASE
 )
@@ -40,9 +41,13 @@ _READ_ONLY = frozenset(
     " copy dump dumps save write format update init add_hparams log_hyperparams add_text asdict".split()
 )
 """Functions of libraries that add nothing to the arguments that they get."""
-_SHOWS = frozenset({"print_help", "print_usage", "format_help", "format_usage", "error", "exit", "get_default"})
-_GROUPS = frozenset({"add_argument_group", "add_mutually_exclusive_group"})
-_ACTIONS = frozenset("store store_const store_true store_false append append_const count extend help version".split())
+_ADD_NOTHING = GROUPS | frozenset(
+    "parse_args print_help print_usage format_help format_usage error exit get_default".split()
+)
+_ACTIONS = frozenset(
+    "store store_const store_true store_false append append_const count extend help version"
+    " BooleanOptionalAction".split()
+)
 _SETTINGS = frozenset(
     "prog usage description epilog formatter_class add_help allow_abbrev exit_on_error argument_default"
     " conflict_handler".split()
@@ -139,7 +144,7 @@ def _made(project: Project, module: ModuleIndex, call: ast.expr, steps: int) -> 
                 return None
             names = _declared(project, module, parser)
             return _Namespace(names, (module.path,)) if names is not None else None
-    returned = _returned(project, module, call) if isinstance(call, ast.Call) else None
+    returned = returned_by(project, module, call) if isinstance(call, ast.Call) else None
     if returned is None or not steps:
         return None
     where, value = returned
@@ -151,133 +156,30 @@ def _made(project: Project, module: ModuleIndex, call: ast.expr, steps: int) -> 
     return _Namespace(found.names, (*found.paths, module.path)) if found is not None else None
 
 
-def _returned(project: Project, module: ModuleIndex, call: ast.Call) -> tuple[ModuleIndex, ast.expr] | None:
-    """Return the one value that the one function of the tree returns that a call reaches."""
-    resolver = project.fact(Resolver)
-    found = resolver.callees(module, call)
-    if len(found) != 1 or not isinstance(found[0].node, ast.FunctionDef) or found[0].node.decorator_list:
-        return None
-    values = resolver.returns(found[0].node)
-    return (found[0].module, values[0]) if len(values) == 1 else None
-
-
 def _declared(project: Project, module: ModuleIndex, parser: ast.expr) -> frozenset[str] | None:
     """Return the names of all options of a parser; None if they are unknown."""
-    if isinstance(parser, ast.Call):
-        returned = _returned(project, module, parser)
-        if returned is None or not isinstance(returned[1], ast.Name):
-            return None
-        module, parser = returned
-    if not isinstance(parser, ast.Name):
+    found = parser_of(project, module, parser)
+    if found is None or not {keyword.arg for keyword in found.made.keywords} <= _SETTINGS:
         return None
-    bindings = module.scope(parser).lookup(parser.id)
-    if len(bindings) != 1 or bindings[0].kind is not BindingKind.ASSIGN or bindings[0].path:
+    names = [_added(call) for call in found.calls]
+    known = [one for one in names if one is not None]
+    if len(known) < len(names) or any(is_lent(project, holder) for holder in found.holders):
         return None
-    return _options(project, module, bindings[0], parser.id)
+    return frozenset().union(*known)
 
 
-@query
-def _options(project: Project, module: ModuleIndex, binding: Binding, name: str) -> frozenset[str] | None:
-    made = binding.value
-    if not isinstance(made, ast.Call):
-        return None
-    if isinstance(made.func, ast.Name) and _returned(project, module, made) is not None:
-        known = _declared(project, module, made)  # ``parser = get_parser()``
-    elif not project.fact(Resolver).call_names(module, made) & _PARSERS:
-        return None
-    else:
-        known = frozenset() if {keyword.arg for keyword in made.keywords} <= _SETTINGS else None
-    if known is None or (binding.scope is module.top and _is_lent(project, module, name)):
-        return None
-    return _added(module, binding, name, known)
-
-
-def _is_lent(project: Project, module: ModuleIndex, name: str) -> bool:
-    """Return whether another module may add options to a parser of this one."""
-    users = (project.module_at(path) for path in project.word_index.mentioning(word_of(name)) if path != module.path)
-    return any(user is not None and module.path in project.imported(user.path) for user in users)
-
-
-def _added(module: ModuleIndex, binding: Binding, name: str, known: frozenset[str]) -> frozenset[str] | None:
-    """Return the names of options with those that are added to a parser or a group; None if some are unknown."""
-    found = set(known)
-    for use in module.uses.get(name, ()):
-        if module.scope(use).lookup(name) != [binding]:
-            continue
-        parent = module.syntax.parents.get(use)
-        call = module.syntax.parents.get(parent) if isinstance(parent, ast.Attribute) else None
-        if isinstance(parent, ast.Return) or (
-            isinstance(parent, ast.Attribute) and not isinstance(parent.ctx, ast.Load)
-        ):
-            continue
-        if not isinstance(parent, ast.Attribute) or not isinstance(call, ast.Call) or call.func is not parent:
-            return None
-        names = _of_call(module, call, parent.attr)
-        if names is None:
-            return None
-        found |= names
-    return frozenset(found)
-
-
-def _of_call(module: ModuleIndex, call: ast.Call, method: str) -> frozenset[str] | None:
+def _added(call: ast.Call) -> frozenset[str] | None:
     """Return the names that a call of a method of a parser adds; None if they are unknown."""
-    if method == "parse_args" or method in _SHOWS:
-        return frozenset()
-    if method == "add_argument":
-        return _destinations(call)
-    if method == "set_defaults":
-        names = [keyword.arg for keyword in call.keywords]
-        return None if None in names or call.args else frozenset(filter(None, names))
-    if method not in _GROUPS:
-        return None
-    match module.syntax.parents.get(call):
-        case ast.Assign(targets=[ast.Name(id=group) as target]):
-            bindings = module.scope(target).lookup(group)
-            groups = [
-                one for one in bindings if isinstance(one.value, ast.Call) and last_name(one.value.func) in _GROUPS
-            ]
-            if len(groups) != len(bindings):
-                return None
-            return _of_groups(module, group, bindings)
-        case ast.Expr():
+    match last_name(call.func):
+        case "add_argument":
+            option = option_of(call)
+            return option.names if option.action in _ACTIONS else None
+        case "set_defaults":
+            names = [keyword.arg for keyword in call.keywords]
+            return None if None in names or call.args else frozenset(filter(None, names))
+        case name if name in _ADD_NOTHING:
             return frozenset()
-        case ast.Attribute(attr="add_argument") as method_of_group:
-            outer = module.syntax.parents.get(method_of_group)
-            return _destinations(outer) if isinstance(outer, ast.Call) else None
     return None
-
-
-def _of_groups(module: ModuleIndex, name: str, bindings: list[Binding]) -> frozenset[str] | None:
-    """Return the names of the options of all groups that a variable holds in turn."""
-    found = set[str]()
-    for use in module.uses.get(name, ()):
-        if module.scope(use).lookup(name) != bindings:
-            continue
-        match module.syntax.parents.get(use):
-            case ast.Attribute(attr="add_argument") as method if (
-                isinstance(call := module.syntax.parents.get(method), ast.Call)
-                and (names := _destinations(call)) is not None
-            ):
-                found |= names
-            case _:
-                return None
-    return frozenset(found)
-
-
-def _destinations(call: ast.Call) -> frozenset[str] | None:
-    """Return the names that an option may have; None if they are computed."""
-    given = {keyword.arg: keyword.value for keyword in call.keywords}
-    action, dest = given.get("action"), given.get("dest")
-    flags = [part.value for part in call.args if isinstance(part, ast.Constant) and isinstance(part.value, str)]
-    if None in given or len(flags) != len(call.args):
-        return None
-    if isinstance(action, ast.Constant) and action.value not in _ACTIONS:
-        return None
-    if action is not None and not isinstance(action, ast.Constant) and last_name(action) != "BooleanOptionalAction":
-        return None
-    if dest is not None:
-        return frozenset({dest.value}) if isinstance(dest, ast.Constant) and isinstance(dest.value, str) else None
-    return frozenset(flag.lstrip("-").replace("-", "_") for flag in flags)
 
 
 def _may_be_set(project: Project, module: ModuleIndex, read: ast.Attribute, made: _Namespace) -> bool:

@@ -11,11 +11,11 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpulint.documents.call_syntax import keyword_value
 from gpulint.documents.python import walk
 from gpulint.launch.job_index import JobIndex
 from gpulint.query import query
 from gpulint.semantic.attribute_sources import FIELDS
+from gpulint.semantic.declared_options import option_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.values.argument_files import ArgumentFiles, Start
 from gpulint.values.constants import Constants
@@ -88,11 +88,7 @@ class Options:
         """The values that the option in an attribute of a namespace may have at all; none if that is not said."""
         declared = [option.node for option in self.declarations(module, node.value, node.attr)]
         option = declared[0] if len(declared) == 1 else None
-        listed = keyword_value(option, "choices") if isinstance(option, ast.Call) else None
-        if not isinstance(listed, ast.List | ast.Tuple | ast.Set):
-            return ()
-        values = tuple(part.value for part in listed.elts if isinstance(part, ast.Constant))
-        return values if len(values) == len(listed.elts) else ()
+        return (option_of(option).choices or ()) if isinstance(option, ast.Call) else ()
 
     def _flag(self, module: ModuleIndex, holder: ast.expr) -> tuple[NodeRef, str] | None:
         """The definition and the name of the flag in ``_SIZE = flags.DEFINE_integer("size", 8, "...")``."""

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from gpulint.documents.call_syntax import keyword_value
 from gpulint.numerals import MAX_DIGITS
 from gpulint.query import query
-from gpulint.workspace.module_index import ModuleIndex, dotted
+from gpulint.semantic.declared_options import option_of
+from gpulint.workspace.module_index import ModuleIndex
 
 MANY = ""
 """Stands for the names of options that a loop declares."""
@@ -119,30 +120,25 @@ def is_true(node: ast.expr | None) -> bool:
 
 def flags(call: ast.Call) -> tuple[str, ...]:
     """The option strings of an ``add_argument`` or ``click.option`` call."""
-    return tuple(
-        arg.value
-        for arg in call.args
-        if isinstance(arg, ast.Constant) and isinstance(arg.value, str) and arg.value.startswith("-")
-    )
+    return option_of(call).flags
 
 
 def dests(call: ast.Call) -> list[str]:
     """Attribute names under which an option's value appears."""
-    for keyword in call.keywords:
-        if keyword.arg == "dest" and isinstance(keyword.value, ast.Constant):
-            return [str(keyword.value.value)]
-    written = [arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
-    long = [flag for flag in written if flag.startswith("--")] or written
-    return [flag.lstrip("-").split("/")[0].replace("-", "_") for flag in long]
+    option = option_of(call)
+    dest = option.literal("dest")
+    if dest not in (None, Ellipsis):
+        return [str(dest)]
+    long = [word for word in option.words if word.startswith("--")] or option.words
+    return [word.lstrip("-").split("/")[0].replace("-", "_") for word in long]
 
 
 def typed(call: ast.Call, text: str) -> object:
     """A launcher's word with the option's own ``type`` applied."""
-    keywords = {keyword.arg: keyword.value for keyword in call.keywords}
-    action = keywords.get("action")
-    if isinstance(action, ast.Constant) and action.value in ("store_true", "store_false"):
-        return action.value == "store_true"  # what follows is no value of it
-    wanted = dotted(keywords["type"]) if "type" in keywords else ""
+    option = option_of(call)
+    wanted = option.kind
+    if option.action in ("store_true", "store_false"):
+        return option.action == "store_true"  # what follows is no value of it
     try:
         if wanted == "float":
             return float(text)

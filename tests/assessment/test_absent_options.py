@@ -84,6 +84,7 @@ def found(folder: Path, files: dict[str, str] | None = None, **parts: str) -> st
         {"before": "print(vars(args))"},
         {"imports": SPLIT, "start": "parser = get_parser()\n    main(parser.parse_args())"},
         {"imports": SPLIT, "start": "main(get_parser().parse_args())"},
+        {"imports": SPLIT, "start": "args = get_parser()\n    args = args.parse_args()\n    main(args)"},
     ],
 )
 def test_an_option_that_no_call_declares_raises_an_error(tmp_path: Path, parts: dict[str, str]) -> None:
@@ -105,6 +106,7 @@ def test_an_option_that_no_call_declares_raises_an_error(tmp_path: Path, parts: 
         {"options": "parser.set_defaults(area=1)"},
         {"options": 'for name in NAMES: parser.add_argument(f"--{name}")', "imports": "from settings import NAMES"},
         {"options": "add_data(parser)", "imports": "from settings import add_data"},
+        {"options": GROUP.replace("--area", "--region") + "\n    add(group)", "imports": "from settings import add"},
         {"options": "sub = parser.add_subparsers()"},
         {"options": 'parser.add_argument("--file", action=Load)', "imports": "from settings import Load"},
         {"before": "args.area = 3"},

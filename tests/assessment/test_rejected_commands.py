@@ -130,6 +130,69 @@ def test_a_parser_that_is_not_known_may_take_any_command(tmp_path: Path, old: st
     assert _levels(tmp_path, _PLAIN.replace(old, new), "--arch BC_SSL_tiny --data_path images") == ["high"]
 
 
+_OPTIONS = f"""\
+import argparse
+
+def options():
+    parser = argparse.ArgumentParser("Options", add_help=False)
+{_DECLARED}
+    return parser
+"""
+_IMPORTED = (
+    "{import_}\nimport argparse\n"
+    + _HEAD
+    + """
+if __name__ == "__main__":
+    {parses}
+    train(args)
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("import_", "parses"),
+    [
+        ("from options import options", "args = options().parse_args()"),
+        ("import options", "parser = options.options()\n    args = parser.parse_args()"),
+        ("from options import options", "args = argparse.ArgumentParser(parents=[options()]).parse_args()"),
+        ("from options import options", "args = options()\n    args = args.parse_args()"),
+    ],
+)
+def test_a_parser_may_be_imported(tmp_path: Path, import_: str, parses: str) -> None:
+    program = _IMPORTED.format(import_=import_, parses=parses)
+    expected = {words: level for some, level in ((_BAD[:3], "low"), (_GOOD[:3], "high")) for words in some}
+    files = {"options.py": _OPTIONS}
+    found = {words: _levels(tmp_path / str(number), program, words, **files) for number, words in enumerate(expected)}
+    assert found == {words: [level] for words, level in expected.items()}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("    return parser", "    more(parser)\n    return parser"),
+        ("    return parser", "    parser.prefix_chars = '+'\n    return parser"),
+        ("    return parser", "    return parser if ready else other()"),
+        ("def options():", "def options():\n    global parser"),
+        ("def options():", "@extended\ndef options():"),
+        ("import argparse", "import argparse, sys\nsys.argv.pop()"),
+        ("import argparse", "import configargparse as argparse"),
+        (
+            '    parser.add_argument("--amp"',
+            '    if ready: parser.add_argument("--arch2")\n    parser.add_argument("--amp"',
+        ),
+        (
+            '    parser.add_argument("--amp"',
+            '    for name in names: parser.add_argument(name)\n    parser.add_argument("-a"',
+        ),
+    ],
+)
+def test_an_imported_parser_that_is_not_known_may_take_any_command(tmp_path: Path, old: str, new: str) -> None:
+    assert old in _OPTIONS
+    program = _IMPORTED.format(import_="from options import options", parses="args = options().parse_args()")
+    files = {"options.py": _OPTIONS.replace(old, new)}
+    assert _levels(tmp_path, program, "--arch BC_SSL_tiny --data_path images", **files) == ["high"]
+
+
 def test_another_program_of_that_name_may_be_meant(tmp_path: Path) -> None:
     found = _levels(tmp_path, _PLAIN, "--arch other --data_path images", **{"old/train.py": "print()\n"})
     assert "high" in found
