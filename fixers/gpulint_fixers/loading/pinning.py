@@ -22,7 +22,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader, loader_argument
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import ModuleIndex
+from gpulint.workspace.module_index import BindingKind, ModuleIndex
 from gpulint_fixers.edits.comments import may_explain
 from gpulint_fixers.loading.configured_workers import pinning_option
 from gpulint_fixers.loading.loader_homes import by_home, siblings
@@ -209,7 +209,19 @@ def _test(project: Project, loader: Loader, transfer: Transfer) -> str | None:
     made = [ref.node for ref in project.fact(Resolver).points_to(module, device)]
     if not made or not all(isinstance(node, ast.Call) and ast.unparse(node.func) == "torch.device" for node in made):
         return None
-    return f'{ast.unparse(device)}.type == "cuda"'
+    text, defaults = ast.unparse(device), _defaults(module, device)
+    if not defaults:
+        return f'{text}.type == "cuda"'
+    are_texts = all(isinstance(one.value, str) for one in defaults)
+    return f'torch.device({text}).type == "cuda"' if are_texts and _has_torch(loader) else None
+
+
+def _defaults(module: ModuleIndex, device: ast.Name | ast.Attribute) -> list[ast.Constant]:
+    """Return the literal defaults of a parameter, such as ``device="cpu"``: callers that are not seen may rely on
+    them."""
+    bound = module.scope(device).lookup(device.id) if isinstance(device, ast.Name) else []
+    values = [one.value for one in bound if one.kind is BindingKind.PARAMETER]
+    return [value for value in values if isinstance(value, ast.Constant)]
 
 
 def _means_the_same(module: ModuleIndex, value: ast.Name | ast.Attribute, loader: Loader) -> bool:
