@@ -37,6 +37,7 @@ with torch.no_grad():
     ("between", "kept", "safety"),
     [
         ("pass", "total += time.time() - began", Safety.UNSAFE),
+        ("pass", "total += time_synchronized() - began", Safety.UNSAFE),
         ("print(x.sum().item())", "total += time.time() - began", Safety.SAFE),
         ("pass", "print(time.time() - began)", Safety.SAFE),
     ],

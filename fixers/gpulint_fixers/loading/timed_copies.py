@@ -15,8 +15,10 @@ from gpulint.workspace.module_index import LOOPS, ModuleIndex, last_name
 TIMED = "the program keeps the time that the copy is part of: without the wait, the recorded number changes"
 TIMED_AFTER = "the time that the program keeps below the copy may then hold the end of it"
 _CLOCKS = frozenset(
-    "time time_ns perf_counter perf_counter_ns monotonic monotonic_ns process_time default_timer now".split()
+    "time time_ns perf_counter perf_counter_ns monotonic monotonic_ns process_time default_timer now"
+    " time_sync time_synchronized".split()
 )
+"""Functions that return the time; the last two are those of detectors in the manner of YOLO, which wait first."""
 _MOST_TIMES = 8
 """Most times around one copy that are looked at."""
 _KEEPS = frozenset({"append", "extend", "insert", "add"})
