@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from gpulint.project import Project
 
 _CALLS = frozenset(
-    "print format len range enumerate zip sorted list dict set tuple str int float bool repr type isinstance hasattr abs "
-    "min max sum any all map filter open read write close join split strip startswith endswith replace append extend "
-    "update items keys values pop get add exit basename dirname exists isfile isdir abspath makedirs mkdir glob listdir "
-    "getenv dumps loads dump safe_load time perf_counter now strftime getLogger basicConfig info debug warning error "
-    "ArgumentParser add_argument parse_args filterwarnings seed manual_seed manual_seed_all "
-    "device is_available device_count current_device get_device_name get_device_properties memory_allocated to cuda cpu "
-    "load save load_state_dict state_dict parameters named_parameters children named_children modules named_modules "
-    "buffers named_buffers named numel dim size eval requires_grad_ no_grad item tolist numpy detach clone from_pretrained "
-    "summary".split()
+    "print format len range enumerate zip sorted list dict set tuple str int float bool repr type isinstance "
+    "hasattr abs min max sum any all map filter open read write close join split strip startswith endswith "
+    "replace append extend update items keys values pop get add exit basename dirname exists isfile isdir abspath "
+    "makedirs mkdir glob listdir getenv dumps loads dump safe_load time perf_counter now strftime getLogger "
+    "basicConfig info debug warning error ArgumentParser add_argument parse_args filterwarnings seed manual_seed "
+    "manual_seed_all device is_available device_count current_device get_device_name get_device_properties "
+    "memory_allocated to cuda cpu load save load_state_dict state_dict parameters named_parameters children "
+    "named_children modules named_modules buffers named_buffers named numel dim size eval requires_grad_ no_grad "
+    "item tolist numpy detach clone from_pretrained summary".split()
 )
 """Functions and methods that take no time of a GPU, or some for once: they set up, load, look up, convert and print."""
 _BASES = frozenset({"Module"})

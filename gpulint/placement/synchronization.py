@@ -12,6 +12,7 @@ from gpulint.libraries import Models
 from gpulint.libraries.operations import Sync as Row
 from gpulint.placement.expressions import asks_for_scale, is_weight
 from gpulint.placement.host_results import casts_to_host, is_made, leaves_gpu, moves_model, queues_copy
+from gpulint.placement.index_reads import read_index
 from gpulint.placement.isinstance_tests import gets_host_value, gets_no_tensor, gets_tensor_instead, is_collection
 from gpulint.placement.jax_waits import WAITING, JaxWaits
 from gpulint.placement.shown_arguments import shown
@@ -140,6 +141,8 @@ class SyncPoints:
             return SyncPoint(item, SyncKind.READ, item.value.value)
         if (copied := copied_element(self._project, module, item, self._tensors.is_tensor)) is not None:
             return SyncPoint(copied, SyncKind.READ, copied)
+        if (index := read_index(self._project, module, item, self._is_tensor)) is not None:
+            return SyncPoint(item, SyncKind.READ, index)
         return SyncPoint(item, SyncKind.SELECT, item.value) if self._selects(module, item) else None
 
     def _is_old_item(self, module: ModuleIndex, node: ast.Subscript) -> bool:

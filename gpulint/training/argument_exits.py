@@ -56,9 +56,7 @@ def _is_seldom(project: Project, context: LoopContext) -> bool:
     return any(project.fact(Guards).is_periodic(site.module, site.node) for site in context.calls)
 
 
-def _holds(
-    project: Project, where: NodeRef, function: FunctionNode, site: NodeRef, test: ast.expr, few: int
-) -> bool:
+def _holds(project: Project, where: NodeRef, function: FunctionNode, site: NodeRef, test: ast.expr, few: int) -> bool:
     """Return whether a call passes what makes a test hold in one of the first rounds."""
     match test:
         case ast.Name(id=name):

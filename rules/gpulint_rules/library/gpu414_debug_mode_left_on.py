@@ -23,8 +23,8 @@ line names some, or a library's models that are made of them. It is low as well 
 for reproducible runs or below what initialises CUDA, for anomaly detection by whose errors a loop leaves out steps with
 NaN or of a class for debugging that only settings may name, for anomaly detection before Lightning's trainer, which
 trains under an option of its own, or in a program that only may take gradients by what it loads by name, in demos that
-train nothing, in jobs whose programs run no model, and for a mode that only a group of processes switches on (``if distributed:``) where nothing of the tree
-starts one.
+train nothing, in jobs whose programs run no model, and for a mode that only a group of processes switches on (``if
+distributed:``) where nothing of the tree starts one.
 
 Fix safety
 Removing the anomaly mode, blocking launches and the distributed debug mode is safe: results do not change. Unsafe
