@@ -65,8 +65,8 @@ def _made(finding: Finding, project: Project) -> Fix | Declined:
     found = finding.payload
     if isinstance(found, HostWait) and project.fact(SyncPoints).is_of_jax(found.module, found.syncs[0]):
         return Declined("arrays of JAX are kept and read in ways that no fix knows")
-    made = with_numbers(found) if isinstance(found, HostWait) else None
-    made = made or _later(finding, project)
+    numbers = with_numbers(found) if isinstance(found, HostWait) else None
+    made = numbers or _later(finding, project)
     if not isinstance(made, Declined) or not isinstance(found, HostWait):
         return made
     if (together := _together(finding, project, found)) is not None:

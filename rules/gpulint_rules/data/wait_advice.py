@@ -118,10 +118,8 @@ def message(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loo
 
 def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> str:
     """Return what the program can do instead of waiting there."""
-    if sync.node is sync.value:
-        return _STORE_AT_ONCE
-    if is_index_read(sync):
-        return _INDEX_AT_ONCE
+    if sync.node is sync.value or is_index_read(sync):
+        return _STORE_AT_ONCE if sync.node is sync.value else _INDEX_AT_ONCE
     if context.role is Role.EVAL:
         return _ALL_CLASSES if _is_of_class(project, module, sync) else _AT_ONCE
     if project.fact(SyncPoints).is_of_jax(module, sync):
