@@ -11,6 +11,7 @@ from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.placement.subscript_indices import is_limited, loops_around, source_of, targets
+from gpulint.placement.sync_points import SyncPoint, is_index_read
 from gpulint.query import query
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.function_applications import owner_of
@@ -127,3 +128,14 @@ def _is_moved(project: Project, module: ModuleIndex, source: ast.expr, depth: in
 def _leaves(value: ast.expr) -> bool:
     """``labels.cuda().tolist()``"""
     return any(isinstance(part, ast.Attribute) and part.attr in _COPIES for part in walk(value))
+
+
+def without_read_too(module: ModuleIndex, found: list[SyncPoint]) -> list[SyncPoint]:
+    """Return waits without those for an index in a statement that waits for something else, which fixes of that one
+    deal with: ``sums[labels[i]] += losses[i].item()``."""
+    others = {_statement(module, one.node) for one in found if not is_index_read(one)}
+    return [one for one in found if not is_index_read(one) or _statement(module, one.node) not in others]
+
+
+def _statement(module: ModuleIndex, node: ast.expr) -> ast.AST:
+    return next((up for up in module.syntax.ancestors(node) if isinstance(up, ast.stmt)), node)
