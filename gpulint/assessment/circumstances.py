@@ -24,6 +24,7 @@ from gpulint.assessment import (
     frequency,
     gpu_options,
     gpu_signs,
+    idle_programs,
     idle_reasons,
     input_limits,
     job_facts,
@@ -159,6 +160,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("only notebooks call it", 1, siblings.only_notebooks_call),
     Circumstance("in a loop over a few samples", TO_LOW, few_rounds.looks_at_few, kinds=_EVALUATION),
     Circumstance("few samples", 1, file_facts.uses_few, not_kinds=_START),
+    Circumstance("its program runs no model", TO_LOW, idle_programs.runs_no_model, kinds=_MODES),
     Circumstance("prepares data once, by its name", 1, data_preparation.prepares_once, kinds=_MODES),
     Circumstance("evaluates or shows only", TO_LOW, file_facts.inspects, not_kinds=_START | _STOP),
     Circumstance(

@@ -35,10 +35,11 @@ _COMMENTED_START = regex.compile(
     r"^[ \t]*#[ \t]*((srun|torchrun|mpirun)\b[^\n]*\.py|python3?[ \t]+[\w./-]+\.py)\b", re.MULTILINE
 )
 _OUTDATED = regex.compile(
-    r"(^|[/_. -])(old|bak|backups?|deprecated|legacy|archived?|obsolete|unused|not[-_ ]?(in[-_ ]?)?use[d]?|trash|copy"
-    r"|history|previous([-_ ]?(code|version)s?)?)([/_. -]|\d|$)"
+    r"(^|[/_. -])(old|bak|backups?|deprecated|legacy|archived?|obsolete|unused|useless|not[-_ ]?(in[-_ ]?)?use[d]?|copy"
+    r"|trash|history|previous([-_ ]?(code|version)s?)?)([/_. -]|\d|$)"
     r"|(^|[/_. -])(graveyard|attic|junk|abandoned|discarded|retired|outdated|superseded|recycle[-_ ]?bin"
-    r"|no[-_ ]longer[-_ ]used)/"
+    r"|rubbish|no[-_ ]longer[-_ ](used|needed))/"
+    r"|(^|/)garbage/|[_. -](junk|garbage|abandoned|discarded|superseded|outdated)\.\w+$"
     r"|(^|[/_. -])(dead|scrapped|thrown[-_ ]away)([-_ ]?(code|files?|scripts?|stuff|models?|ideas?|experiments?))?/"
     r"|(^|[/_-])logs?/",
     re.IGNORECASE,

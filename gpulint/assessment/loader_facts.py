@@ -30,6 +30,7 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.values.constants import Constants
 from gpulint.workload.item_work import ItemWorks
+from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.sample_counts import most_samples
 from gpulint.workload.single_sample_evaluation import is_repeated
 from gpulint.workload.worker_supply import loads_in_process
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from gpulint.project import Project
     from gpulint.training.loader_calls import Loader
     from gpulint.workspace.module_index import ModuleIndex
-
 
 _PADS = regex.compile(r"^(default_data_collator|DataCollator(WithPadding|With\w*Padding|For\w+)?)$")
 """Collators of transformers, which pad and stack."""
@@ -200,6 +200,8 @@ def _leads(project: Project, other: Loader, loader: Loader, held_out: bool) -> b
     if other.variable == loader.variable and are_exclusive(loader.module, other.node, loader.node):
         return False  # of such branches, the first one leads
     if not project.fact(BatchFlow).of_loader(other.module, other.node) or is_unreachable(other.module, other.node):
+        return False
+    if is_started_anew(project, other) and not is_started_anew(project, loader):
         return False
     trains = not draws_held_out(project, other)
     if held_out is trains:

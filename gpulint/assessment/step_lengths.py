@@ -17,6 +17,7 @@ from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.environment_actions import rolls_out
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.argument_exits import is_left_in_each_step
 from gpulint.training.bounded_loops import lasts_for, stops_within
 from gpulint.training.generation import generates
 from gpulint.training.guards import Guards
@@ -150,6 +151,7 @@ def _has_gradient_loop(project: Project, function: NodeRef) -> bool:
         isinstance(part, LOOPS)
         and (_calls(part, "backward") or any(_GRADIENTS.search(dotted(call.func)) for call in _calls_of_body(part)))
         and not stops_within(project, NodeRef(function.module, part), _MOST_ROUNDS)
+        and not is_left_in_each_step(project, NodeRef(function.module, part), _MOST_ROUNDS)
         for part in walk(function.node)
     )
 

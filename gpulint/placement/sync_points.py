@@ -25,3 +25,11 @@ class SyncPoint:
     node: ast.expr
     kind: SyncKind
     value: ast.expr | None
+
+
+def is_index_read(sync: SyncPoint) -> bool:
+    """Return whether the host reads a number to index with: ``bank[target]``."""
+    if sync.kind is not SyncKind.READ or not isinstance(sync.node, ast.Subscript):
+        return False
+    index = sync.node.slice
+    return sync.value in (index.elts if isinstance(index, ast.Tuple) else [index])

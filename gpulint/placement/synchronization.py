@@ -12,6 +12,7 @@ from gpulint.libraries import Models
 from gpulint.libraries.operations import Sync as Row
 from gpulint.placement.expressions import asks_for_scale, is_weight
 from gpulint.placement.host_results import casts_to_host, is_made, leaves_gpu, moves_model, queues_copy
+from gpulint.placement.index_reads import read_index, without_read_too
 from gpulint.placement.isinstance_tests import gets_host_value, gets_no_tensor, gets_tensor_instead, is_collection
 from gpulint.placement.jax_waits import WAITING, JaxWaits
 from gpulint.placement.shown_arguments import shown
@@ -91,7 +92,7 @@ class SyncPoints:
         calls = (self._of_call(module, call) for call in module.calls_where(self._may_wait))
         tests = (self._of_test(module, branch.test) for branch in branches)
         items = (self._of_item(module, item) for item in module.syntax.of(ast.Subscript))
-        found = [found for found in (*calls, *tests, *items) if found is not None]
+        found = without_read_too(module, [found for found in (*calls, *tests, *items) if found is not None])
         if self._jax.applies(module):
             found = [sync for sync in found if not self._jax.is_traced(module, sync.node)]
             known = {sync.node for sync in found}
@@ -140,6 +141,8 @@ class SyncPoints:
             return SyncPoint(item, SyncKind.READ, item.value.value)
         if (copied := copied_element(self._project, module, item, self._tensors.is_tensor)) is not None:
             return SyncPoint(copied, SyncKind.READ, copied)
+        if (index := read_index(self._project, module, item, self._is_tensor)) is not None:
+            return SyncPoint(item, SyncKind.READ, index)
         return SyncPoint(item, SyncKind.SELECT, item.value) if self._selects(module, item) else None
 
     def _is_old_item(self, module: ModuleIndex, node: ast.Subscript) -> bool:

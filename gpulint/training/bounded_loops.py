@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
 from gpulint.query import query
+from gpulint.training.argument_exits import is_left_in_each_step
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_iterables import unwrap_iterable
 from gpulint.training.loop_roles import Role
@@ -105,14 +106,14 @@ def _ranges(source: ast.expr) -> Iterator[ast.expr]:
 
 def is_restarted(project: Project, where: NodeRef) -> bool:
     """Return whether a loop over batches is run again by each round of a loop around it, other than an epoch, and stops
-    after a known small number of batches, or by each call of its function in a training, for one batch: each round
-    starts the loader anew."""
+    after a known small number of batches, or by each call of its function in a training, for one batch, also where an
+    argument of the call says so: each round starts the loader anew."""
     loop = where.node
     if not isinstance(loop, ast.For | ast.AsyncFor):
         return False
     around = next((up for up in where.module.syntax.ancestors(loop) if isinstance(up, (*LOOPS, *FUNCTIONS))), None)
     if not isinstance(around, LOOPS):
-        return ends_at_once(loop) and _is_run_again(project, where)
+        return (ends_at_once(loop) and _is_run_again(project, where)) or is_left_in_each_step(project, where, FEW)
     if isinstance(loop.body[-1], ast.Break):
         return True
     return any(

@@ -16,6 +16,7 @@ from gpulint.semantic.argument_binding import binds
 from gpulint.semantic.call_graph import calls_taking, plain_calls
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.call_values import is_kept_out
+from gpulint.training.function_applications import applications, owner_of
 from gpulint.training.generators import consumers, yields
 from gpulint.training.loop_roles import LoopRoles, Role
 from gpulint.training.made_objects import is_other_object
@@ -92,8 +93,8 @@ class LoopContexts(LoopRoles):
         if runs_in_no_loop(self._project, module, function):
             return ()
         found = list(self._hook(module, function))
-        sites = self._sites(module, function)
-        if function.name == "forward":
+        sites = applications(self._project, module, function) or self._sites(module, function)
+        if function.name == "forward" and owner_of(module, function) is None:
             from gpulint.training.forward_calls import forward_calls  # which asks for roles in turn
 
             sites = forward_calls(self._project, module, function)

@@ -144,6 +144,12 @@ def _of_call(
                     pass
                 case _:
                     return None
+    elif (below := keyword_value(call, "root_dir")) is not None:
+        match folder or keyword_value(call, "pathname"):
+            case ast.Constant(value=str(pattern)):
+                folder = below
+            case _:
+                return None
     elif folder is None:
         folder = keyword_value(call, "root")
     if folder is None:
@@ -195,6 +201,8 @@ def _count(project: Project, ref: NodeRef, text: str, *, deep: bool) -> int | No
         return None
     fixed = next((at for at, part in enumerate(parts) if _MAGIC.search(part)), len(parts))
     below, pattern = parts[fixed:], parts[-1] if fixed < len(parts) else _ALL
+    if not fixed:
+        return None  # files of wherever the program is started
     folder = _folder(project, ref.module.path.parent, parts[:fixed])
     files = _files(project, folder, MAX_DEPTH if deep or len(below) > 1 else 1) if folder is not None else None
     if folder is None or not files or is_filled(project, folder, files[0].suffix):

@@ -11,6 +11,7 @@ from gpulint.placement.batch_flow import BatchFlow
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.bounded_loops import is_restarted
+from gpulint.training.guards import Guards
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
@@ -28,7 +29,31 @@ def is_started_anew(project: Project, loader: Loader) -> bool:
     reads = project.fact(BatchFlow).of_loader(loader.module, loader.node)
     if bool(reads) and all(is_restarted(project, read.where) for read in reads):
         return True
-    return serves_one_batch(project, loader)
+    return serves_one_batch(project, loader) or _is_made_an_iterator_in_steps(project, loader)
+
+
+def _is_made_an_iterator_in_steps(project: Project, loader: Loader) -> bool:
+    """Return whether each step of a training takes the first batch of a loader of its module (``next(iter(loader))``),
+    whatever else passes over it."""
+    module, flow, guards = loader.module, project.fact(LoaderFlow), project.fact(Guards)
+    return any(
+        any(context.role is Role.STEP for context in project.fact(LoopContexts).enclosing_loops(module, call))
+        and not guards.is_periodic(module, call)
+        and any(one.node is loader.node for one in flow.loaders_of(module, source))
+        for call, source in _first_draws(module)
+    )
+
+
+@query
+def _first_draws(module: ModuleIndex) -> tuple[tuple[ast.Call, ast.expr], ...]:
+    """Return each ``next(iter(loader))`` of a module, with the loader."""
+    return tuple(
+        (call, made.args[0])
+        for call in module.calls_by_name.get("next", ())
+        if isinstance(call.func, ast.Name) and call.args
+        for made in call.args[:1]
+        if isinstance(made, ast.Call) and last_name(made.func) == "iter" and len(made.args) == 1
+    )
 
 
 @query
@@ -85,12 +110,6 @@ def _takes_first(project: Project, loader: Loader, loop: NodeRef) -> bool:
     """Return whether a loop takes the first batch of a loader: ``next(iter(loader))``."""
     module, flow = loop.module, project.fact(LoaderFlow)
     return any(
-        isinstance(call.func, ast.Name)
-        and isinstance(call.args[0], ast.Call)
-        and last_name(call.args[0].func) == "iter"
-        and len(call.args[0].args) == 1
-        and _is_in(NodeRef(module, call), loop)
-        and any(one.node is loader.node for one in flow.loaders_of(module, call.args[0].args[0]))
-        for call in module.calls_by_name.get("next", ())
-        if call.args
+        _is_in(NodeRef(module, call), loop) and any(one.node is loader.node for one in flow.loaders_of(module, source))
+        for call, source in _first_draws(module)
     )

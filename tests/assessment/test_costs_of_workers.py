@@ -291,6 +291,42 @@ def test_a_loader_that_is_left_after_some_batches_is_not_helped_by_workers(tmp_p
     assert found.startswith("low") and found.endswith("restarted after some batches")
 
 
+EXTRA = """\
+extra = DataLoader(Photos(more), batch_size=128)
+def run({parameter}):
+    for number, (images, labels) in enumerate(extra):
+        loss = model(images.cuda()).mean()
+        {test}
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("parameter", "test", "step", "epoch", "anew"),
+    [
+        ("single=False", "if single:\n            return loss", "run(single=True)", "run()", True),
+        ("full=True", "if not full:\n            return loss", "run(False)", "run()", True),
+        ("mode='all'", "if mode == 'one':\n            break", "run(mode='one')", "run()", True),
+        ("most=9999", "if number >= most:\n            break", "run(1)", "run()", True),
+        ("single=False, n=9", "if single or n == 0:\n            return loss", "run(True)", "run()", True),
+        ("", "pass", "next(iter(extra))[0].cuda()", "run()", True),
+        ("single=False", "if single:\n            return loss", "0", "run()", False),
+        ("single=False", "if single:\n            return loss", "run(args.single)", "run()", False),
+        ("most=9999", "if number >= most:\n            break", "0", "run(5000)", False),
+    ],
+)
+def test_a_loader_of_which_each_step_takes_one_batch(
+    tmp_path: Path, parameter: str, test: str, step: str, epoch: str, anew: bool
+) -> None:
+    training = TRAINING.replace("        loss.backward()", f"        loss = loss + {step}\n        loss.backward()")
+    training = training.replace("    for images", f"    {epoch}\n    for images", 1)
+    text = HEAD + IMAGES + EXTRA.format(parameter=parameter, test=test) + training
+    found = bases(tmp_path, {"net.py": "", "train.py": text}, "GPU303")
+    assert len(found) == 2 and not found[0].startswith("low")
+    assert ("restarted after some batches" in found[1]) is anew
+
+
 @pytest.mark.parametrize(
     ("samples", "level"),
     [

@@ -47,6 +47,8 @@ _BOTH = 'self.paths = sorted(glob.glob(os.path.join(root, "**", "*.[jJ]pg")) + g
 _LISTINGS = (
     _BOTH,
     'self.paths = list(Path(self.root).rglob("*.jpg"))',
+    'self.paths = sorted(glob.glob("*.jpg", root_dir=root))',
+    'self.paths = sorted(glob.glob("*", root_dir=self.root))',
     'self.paths = [os.path.join(root, name) for name in os.listdir(root) if name.endswith(".jpg")]',
     "self.paths = []\n        for name in sorted(os.listdir(root)):\n            self.paths.append(os.path.join(root, name))",
     "self.paths = []\n        for where, _, files in os.walk(root):\n            for name in files:\n"
@@ -65,6 +67,15 @@ def test_files_of_the_default_folder_are_counted(tmp_path: Path, listing: str) -
     assert found.startswith("low") and "workers start in the time of an epoch" in found
     assert levels(tmp_path / "ten", _tree(listing, 80), "GPU303") == ["low"]
     assert levels(tmp_path / "fifty", _tree(listing, 400), "GPU303") == ["high"]
+
+
+@pytest.mark.parametrize("given", ["args.data", "missing"])
+def test_modules_beside_the_data_set_are_no_samples(tmp_path: Path, given: str) -> None:
+    """A list of another folder, which the tree does not hold, counts no files of the program's own."""
+    listing = 'self.paths = sorted(glob.glob("*", root_dir=Path(root) / "images"))'
+    program = _DATA.replace("LISTING", listing).replace("args.data", given)
+    files = {"src/train.py": program, **{f"src/part{number}.py": "" for number in range(12)}}
+    assert levels(tmp_path, files, "GPU303") == ["high"]
 
 
 _NAMES = "self.paths = [line.strip() for line in open(root)]"

@@ -25,6 +25,7 @@ from gpulint_fixers.waits.fix_kinds import READ_ELSEWHERE, Removal, read_in_roun
 from gpulint_fixers.waits.guarded_loops import guarded_loop
 from gpulint_fixers.waits.inner_loops.inner_sums import rounds_wait, stays_in_rounds, summed_inside
 from gpulint_fixers.waits.inner_loops.list_indices import stays_as_index
+from gpulint_fixers.waits.inner_loops.number_indices import with_numbers
 from gpulint_fixers.waits.inner_loops.reads_together import read_together
 from gpulint_fixers.waits.inner_loops.ready_values import are_ready, inner_round, is_changed, places_of
 from gpulint_fixers.waits.joined_branches import joined_branches, unsafe_in_branches
@@ -61,11 +62,11 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
 
 def _made(finding: Finding, project: Project) -> Fix | Declined:
     """By what the statement does with the number; else one read for all rounds of an inner loop."""
-    if isinstance(finding.payload, HostWait) and project.fact(SyncPoints).is_of_jax(
-        finding.payload.module, finding.payload.syncs[0]
-    ):
+    found = finding.payload
+    if isinstance(found, HostWait) and project.fact(SyncPoints).is_of_jax(found.module, found.syncs[0]):
         return Declined("arrays of JAX are kept and read in ways that no fix knows")
-    made, found = _later(finding, project), finding.payload
+    numbers = with_numbers(found) if isinstance(found, HostWait) else None
+    made = numbers or _later(finding, project)
     if not isinstance(made, Declined) or not isinstance(found, HostWait):
         return made
     if (together := _together(finding, project, found)) is not None:

@@ -11,6 +11,7 @@ from gpulint.documents.python import PythonModule, walk
 from gpulint.finding import Finding, Place
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
+from gpulint_fixers.edits.announced_variables import with_announcements
 from gpulint_fixers.edits.entries import remove_entry, remove_variable
 from gpulint_fixers.edits.imports import drop_import, drop_local_import
 from gpulint_fixers.edits.statements import remove_assignment, remove_statement, with_own_comment, without_gaps
@@ -28,7 +29,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if edit is None:
         return Declined("the setting shares its line or list with others")
     unused = _unused_import(project, finding, found.setting.node)
-    edits = tuple(without_gaps(document.source, [with_own_comment(document.source, edit), *unused]))
+    said, _ = with_announcements(document, found.setting.name, edit)
+    edits = tuple(without_gaps(document.source, [with_own_comment(document.source, edit), *unused, *said]))
     return Fix("remove the setting, so that the program sees the job's GPUs", Safety.UNSAFE, edits)
 
 

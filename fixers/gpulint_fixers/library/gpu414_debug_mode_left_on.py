@@ -21,6 +21,7 @@ from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint.rule import Kind
 from gpulint.source import Span
+from gpulint_fixers.edits.announced_variables import with_announcements
 from gpulint_fixers.edits.calls import remove_keyword
 from gpulint_fixers.edits.entries import remove_entry
 from gpulint_fixers.edits.imports import drop_import, drop_local_import
@@ -128,22 +129,32 @@ def _without(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("the switch is not a separate statement")
     if edit.text:
         return Declined("its block contains nothing else")
+    return _removal(document, finding, project, mode, edit)
+
+
+def _removal(document: Document, finding: Finding, project: Project, mode: DebugMode, edit: Edit) -> Fix | Declined:
+    """Return an edit that removes a switch, with those of what only the switch needs."""
     twins = _twins(document, finding, edit)
     if isinstance(twins, Declined):
         return twins
+    said, left = with_announcements(document, mode.what, edit) if mode.what.isupper() else ([], ())
+    if left:
+        lines = f"line {left[0]} still says" if len(left) == 1 else f"{len(left)} lines still say"
+        edits = (edit, *twins, *said)
+        return Fix(f"remove {mode.shown}; {lines} that it is set", Safety.UNSAFE, edits)
     if twins:
-        return Fix(f"remove {mode.shown}, also for the container", Safety.SAFE, (edit, *twins))
+        return Fix(f"remove {mode.shown}, also for the container", Safety.SAFE, (edit, *twins, *said))
     source = document.cell_source(edit.span.cell)
     whole = with_own_comment(source, edit, _SPEAKS)
     unused = [one for one in _unused_import(document, project, mode.node) if one.span.cell == whole.span.cell]
-    edits = tuple(without_gaps(source, [whole, *unused]))
+    edits = tuple(without_gaps(source, [whole, *unused, *said]))
     is_blocking = "CUDA_LAUNCH_BLOCKING" in mode.what
     if is_blocking and document.python is not None and mode.node and _is_among_seeds(document.python, mode.node):
         note = "runs stay reproducible, except for some recurrent layers under CUDA 10.1"
         return Fix(f"remove {mode.shown}; {note}", Safety.UNSAFE, edits)
     if whole != edit:
         return Fix(f"remove {mode.shown} with its comment", Safety.UNSAFE, edits)
-    return Fix(f"remove {mode.shown}", Safety.SAFE, edits)
+    return Fix(f"remove {mode.shown}{' and what prints it' if said else ''}", Safety.SAFE, edits)
 
 
 def _without_assignment(document: Document, finding: Finding) -> Edit | None:

@@ -7,7 +7,7 @@ import ast
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 
 from gpulint.fix import Declined, Fix
-from gpulint.placement.sync_points import SyncKind
+from gpulint.placement.sync_points import SyncKind, is_index_read
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.training.loop_roles import Role
@@ -56,6 +56,8 @@ def repair(project: Project, found: object) -> Fix | Declined:
     """The repair of one wait, whatever other waits of the loop do to its gain."""
     if not isinstance(found, HostWait) or found.context.role is Role.EVAL:
         return Declined("the tensor has to be copied as a whole before the loop over its elements")
+    if any(map(is_index_read, found.syncs)):
+        return Declined("the loop uses the numbers for more than to index with them")
     if (left := without_upload(found)) is not None:
         return left
     statement = found.statement

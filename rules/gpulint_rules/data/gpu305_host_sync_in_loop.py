@@ -3,7 +3,8 @@ Code that makes the host wait for the GPU on every training iteration: ``.item()
 ``float(loss)``, printing or logging a tensor on the GPU, ``if torch.isnan(loss)``, ``logits[labels == 1]`` (the host
 needs the size of the result), ``if loss > 10``, ``wandb.log`` of a tensor, ``torch.cuda.synchronize()``; the same of
 arrays that a function compiled by JAX returns, and ``jax.device_get``, ``np.asarray`` and ``block_until_ready()`` of
-them; also inside helpers that the loop calls. In evaluation, where one wait per batch does little harm, only
+them; each number of a tensor that a loop indexes with (``bank[target]``); also inside helpers that the loop calls, and
+methods of an ``autograd.Function`` that it applies. In evaluation, where one wait per batch does little harm, only
 predictions that are read one by one (``preds[i].item()`` in a loop over the batch), and scores that are read class by
 class (``(preds == label).sum().item()`` in a loop over the labels).
 
@@ -27,13 +28,14 @@ read once after the loop or where it is logged every N steps, where nothing read
 removed, where a tensor that is only read stays on the host, and where ``tensor.tolist()`` replaces the reads of a
 tensor's elements: the numbers are the same. Unsafe: copies that each round of an inner loop makes, made once above it,
 logging every N steps instead of every step, one copy for the values of a list that an inner loop reads one by one
-(tensors of one type, on one device), sums in single precision where the tree names a device without double precision or
-an option or a library may, lists of labels and predictions that stay on the GPU until the loop ends, values that a step
-uses several times (added up, listed, logged, metered) with what it computes of them, functions that return tensors
-where the training loop alone calls them, tests of the loss that end the program up to N steps later, scores of which
-only the last is read, computed below the loop, and removing ``torch.cuda.synchronize()``, after which timings measure
-only the host. Other values that control the program are left alone, and so are all reads of a loop in which every step
-waits for such a value anyway. A fix that helps only with unsafe ones is unsafe as well.
+(tensors of one type, on one device), or for the numbers of a tensor that it indexes with, sums in single precision
+where the tree names a device without double precision or an option or a library may, lists of labels and predictions
+that stay on the GPU until the loop ends, values that a step uses several times (added up, listed, logged, metered) with
+what it computes of them, functions that return tensors where the training loop alone calls them, tests of the loss that
+end the program up to N steps later, scores of which only the last is read, computed below the loop, and removing
+``torch.cuda.synchronize()``, after which timings measure only the host. Other values that control the program are left
+alone, and so are all reads of a loop in which every step waits for such a value anyway. A fix that helps only with
+unsafe ones is unsafe as well.
 
 References
 https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization

@@ -8,7 +8,7 @@ from itertools import takewhile
 
 from gpulint import regex
 from gpulint.documents.python import walk
-from gpulint.placement.sync_points import SyncKind, SyncPoint
+from gpulint.placement.sync_points import SyncKind, SyncPoint, is_index_read
 from gpulint.placement.synchronization import SyncPoints
 from gpulint.project import Project
 from gpulint.training.guards import Guards
@@ -41,6 +41,10 @@ _OF_KIND = {
 }
 _AT_ONCE = "copy the whole tensor once, before the loop over its elements (`values = tensor.tolist()`)"
 _STORE_AT_ONCE = "store the elements of the batch at once (`kept[n : n + len(values)] = values`, `kept[rows] = values`)"
+_INDEX_AT_ONCE = (
+    "copy all indices once, before the loop (`indices.tolist()`), or work on all rows at once (`bank[indices]`, and "
+    "`index_copy_` where no index occurs twice)"
+)
 _ALL_CLASSES = (
     "count for all classes at once on the GPU (`torch.bincount(classes * labels + preds, minlength=classes**2)`), and "
     "read the counts after the last batch"
@@ -114,8 +118,8 @@ def message(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loo
 
 def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> str:
     """Return what the program can do instead of waiting there."""
-    if sync.node is sync.value:
-        return _STORE_AT_ONCE
+    if sync.node is sync.value or is_index_read(sync):
+        return _STORE_AT_ONCE if sync.node is sync.value else _INDEX_AT_ONCE
     if context.role is Role.EVAL:
         return _ALL_CLASSES if _is_of_class(project, module, sync) else _AT_ONCE
     if project.fact(SyncPoints).is_of_jax(module, sync):

@@ -10,7 +10,7 @@ from itertools import pairwise
 from gpulint.impact import Cost
 from gpulint.impact_causes import ON_GPU
 from gpulint.placement.computed_values import ComputedValues
-from gpulint.placement.sync_points import SyncKind, SyncPoint
+from gpulint.placement.sync_points import SyncKind, SyncPoint, is_index_read
 from gpulint.placement.synchronization import SyncPoints
 from gpulint.project import Project
 from gpulint.records import dataclass
@@ -316,7 +316,7 @@ def cost(project: Project, module: ModuleIndex, syncs: Sequence[SyncPoint], cont
 
 def _is_of_tensor(project: Project, module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> bool:
     """Return whether a read is in the loop itself, or of a value that is seen to come from tensors."""
-    if sync.kind is not SyncKind.READ or sync.value is None:
+    if sync.kind is not SyncKind.READ or sync.value is None or is_index_read(sync):
         return True
     if not context.calls and isinstance(context.loop.node, LOOPS):
         return True

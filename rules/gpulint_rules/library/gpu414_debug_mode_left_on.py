@@ -23,13 +23,14 @@ line names some, or a library's models that are made of them. It is low as well 
 for reproducible runs or below what initialises CUDA, for anomaly detection by whose errors a loop leaves out steps with
 NaN or of a class for debugging that only settings may name, for anomaly detection before Lightning's trainer, which
 trains under an option of its own, or in a program that only may take gradients by what it loads by name, in demos that
-train nothing, and for a mode that only a group of processes switches on (``if distributed:``) where nothing of the tree
-starts one.
+train nothing, in jobs whose programs run no model, and for a mode that only a group of processes switches on (``if
+distributed:``) where nothing of the tree starts one.
 
 Fix safety
 Removing the anomaly mode, blocking launches and the distributed debug mode is safe: results do not change. Unsafe
-where this also removes a comment, which may say why the mode is on, and among the seeds of a run. An import that
-nothing else needs goes with it. Where a program sets the same switch in several places, or a script that starts it
+where this also removes a comment, which may say why the mode is on, among the seeds of a run, and where other lines
+still print that the variable is set. An import that nothing else needs goes with it, and so do lines of a script that
+only print the variable's state. Where a program sets the same switch in several places, or a script that starts it
 does as well, one fix takes all of them, or none. Anomaly detection stays where the program catches the error that it
 raises, and blocking launches beside settings for reproducible runs (``CUBLAS_WORKSPACE_CONFIG``,
 ``use_deterministic_algorithms``). Re-enabling cuDNN is unsafe, since other kernels give other rounding, and left to

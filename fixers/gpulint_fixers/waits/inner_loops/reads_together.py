@@ -23,6 +23,7 @@ from gpulint_fixers.waits.inner_loops.host_copies import copied_first
 from gpulint_fixers.waits.inner_loops.inner_lists import collected
 from gpulint_fixers.waits.inner_loops.invariant_copies import copied_above
 from gpulint_fixers.waits.inner_loops.list_indices import with_indices
+from gpulint_fixers.waits.inner_loops.number_indices import with_numbers
 from gpulint_fixers.waits.inner_loops.stacked_copies import stacked
 from gpulint_fixers.waits.lists.row_lists import extended
 
@@ -32,7 +33,8 @@ def read_together(project: Project, found: HostWait) -> Fix | None:
     if uses_other_library(found.module) or predates_device_argument(found.module):
         return None
     made = (
-        drawn_together(project, found)
+        with_numbers(found)
+        or drawn_together(project, found)
         or copied_above(found)
         or extended(found)
         or elements(project, found)
