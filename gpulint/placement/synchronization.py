@@ -55,7 +55,8 @@ _TERMS = regex.compile(r"losses$|metrics$|scores$")
 _MASK_NAME = regex.compile(r"(^|_)mask$")
 _ORDERS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _JOINS = frozenset({"any", "all"})
-_TESTS = frozenset({"isnan", "isinf", "isfinite", "any", "all", "allclose", "equal"})
+_COMPARISONS = frozenset({"allclose", "equal"})
+_TESTS = frozenset({"isnan", "isinf", "isfinite", "any", "all"}) | _COMPARISONS
 
 
 class Waits:
@@ -312,9 +313,10 @@ class SyncPoints:
                         return SyncPoint(bare, SyncKind.TEST, side)
             if not isinstance(bare, ast.Call) or last_name(bare.func) not in _TESTS:
                 continue
-            if not bare.args:
+            if not bare.args or last_name(bare.func) in _COMPARISONS:
                 if isinstance(bare.func, ast.Attribute) and self._tensors.is_tensor(module, bare.func.value):
                     return SyncPoint(bare, SyncKind.TEST, bare.func.value)
+            if not bare.args:
                 continue
             names = self._project.fact(Resolver).call_names(module, bare)
             tested = bare.args[0]

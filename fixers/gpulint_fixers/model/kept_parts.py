@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from gpulint_rules.model.gpu204_graph_retained import RetainedGraph, kept_in, outlives
 from gpulint_rules.model.graph_values import carried, detached, lets_go
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.project import Project
+from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
+from gpulint.training.differentiation import propagated
 from gpulint.training.guards import Guards
 from gpulint.workspace.module_index import Binding, BindingKind, LoopNode, ModuleIndex, dotted
 from gpulint_fixers.model.kept_graphs import carries_no_graph
 
 _STEPS = 4
 """Most variables between a loss and what it is computed of."""
+_MODEL = regex.compile(r"model|net|encoder|decoder|backbone|module", re.IGNORECASE)
+"""Names of what is called to run a model."""
+_OUTPUT = regex.compile(r"loss|logits|hidden|embed|feature|output|pred|recon", re.IGNORECASE)
+"""Names of parts of what a model returns that are computed with gradients."""
+_JOINS = frozenset({"torch.cat", "torch.stack", "torch.concat", "torch.vstack", "torch.hstack"})
 _TORCH = ("torch.nn.functional.", "torch.nn.", "torch.")
 
 
@@ -41,12 +50,16 @@ def kept_parts(project: Project, found: RetainedGraph) -> KeptParts:
             parts[binding] = certain or parts.get(binding, False)
     own = {binding for loss in losses for binding in _bound(module, loss)}
     tensors, unknown, without = list[ast.expr](), "", detached(module, loop)
-    for kept, into, is_entry in (*((*one, False) for one in kept_in(loop)), *((*one, True) for one in _entries(loop))):
+    outputs = {binding.value for binding in parts if binding.path and _is_of_model(binding.value)}
+    for kept, into, is_entry in (*((*one, False) for one in kept_in(loop)), *((*one, True) for one in entries(loop))):
         for value in carried(kept, ()):
-            bound = _bound(module, value)
-            if not isinstance(value, ast.Name) or value.id in without or not bound:
+            root = _root(value)
+            bound = _bound(module, root)
+            if not isinstance(root, ast.Name) or root.id in without or not bound:
                 continue
-            if not all(one in parts or (is_entry and one in own) for one in bound) or (own & {*bound} and not is_entry):
+            if not all(one in parts or one.value in outputs or (is_entry and one in own) for one in bound):
+                continue
+            if own & {*bound} and not is_entry:
                 continue
             if function is not None and carries_no_graph(project, module, function, value):
                 continue
@@ -54,23 +67,68 @@ def kept_parts(project: Project, found: RetainedGraph) -> KeptParts:
                 continue
             if project.fact(Guards).is_without_gradients(module, kept):
                 continue
-            if all(one in own or (parts[one] and _is_made(project, module, one)) for one in bound):
+            certain = into in _joined(module, function or module.syntax.tree) or (
+                root is value
+                and all(one in own or (parts.get(one, False) and _is_made(project, module, one)) for one in bound)
+            )
+            if certain and into not in propagated(project, module, function):
                 tensors.append(value)
             else:
-                unknown = unknown or value.id
+                unknown = unknown or module.syntax.text(value)
     return KeptParts(tuple(tensors), unknown)
 
 
-def _entries(loop: LoopNode) -> Iterator[tuple[ast.expr, str]]:
-    """Yield what a loop adds to entries of tables, of which no finding says anything: ``totals["ce"] += ce``."""
+@query
+def _joined(_module: ModuleIndex, function: ast.AST) -> frozenset[str]:
+    """The lists that PyTorch joins, which it only does with tensors: ``torch.cat(outputs)``."""
+    calls = (part for part in walk(function) if isinstance(part, ast.Call) and part.args)
+    return frozenset(dotted(call.args[0]) for call in calls if dotted(call.func) in _JOINS)
+
+
+def _is_of_model(value: ast.expr | None) -> bool:
+    """Return whether a call runs a model by its name: all that it returns is computed by the same layers."""
+    return isinstance(value, ast.Call) and _MODEL.search(dotted(value.func)) is not None
+
+
+def _root(value: ast.expr) -> ast.expr:
+    """``out`` of ``out.logits`` and ``out["logits"]``, which are named for what a model computes."""
+    match value:
+        case ast.Attribute(value=ast.Name() as owner, attr=str(name)):
+            return owner if _OUTPUT.search(name) else value
+        case ast.Subscript(value=ast.Name() as owner, slice=ast.Constant(value=str(name))):
+            return owner if _OUTPUT.search(name) else value
+    return value
+
+
+def entries(loop: LoopNode) -> Iterator[tuple[ast.expr, str]]:
+    """Yield what a loop puts into tables and lists otherwise than by itself, of which no finding says anything:
+    ``totals["ce"] += ce``, ``losses[name].append(ce)``, ``rows.append((ce, kl))``, ``table[step] = ce``."""
     for node in walk(loop):
         match node:
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr="append"), args=[value])):
+                if isinstance(owner, ast.Subscript):
+                    yield value, dotted(owner.value)
+                yield from ((one, dotted(owner)) for one in _elements(value))
+            case ast.AugAssign(op=ast.Add(), target=target, value=ast.List() as value):
+                yield from ((one, dotted(target)) for one in _elements(value))
+            case ast.Assign(targets=[ast.Subscript(value=table, slice=index)], value=ast.Name() as value) if (
+                not isinstance(index, ast.Constant | ast.Slice)
+            ):
+                yield value, dotted(table)
             case ast.AugAssign(op=ast.Add(), target=ast.Subscript(value=table), value=value):
                 yield value, dotted(table)
             case ast.Assign(
                 targets=[ast.Subscript(value=table) as target], value=ast.BinOp(left=left, op=ast.Add(), right=right)
             ) if ast.unparse(target) == ast.unparse(left):
                 yield right, dotted(table)
+
+
+def _elements(value: ast.expr) -> list[ast.expr]:
+    """The values of a tuple, list or table that is written out."""
+    match value:
+        case ast.Tuple(elts=elts) | ast.List(elts=elts) | ast.Dict(values=elts):
+            return elts
+    return []
 
 
 def _bound(module: ModuleIndex, value: ast.expr) -> tuple[Binding, ...]:
@@ -85,10 +143,10 @@ def _parts(project: Project, found: RetainedGraph, value: ast.expr, steps: int) 
     match value:
         case ast.Name() if steps:
             for binding in _bound(module, value):
-                if binding.kind is BindingKind.ASSIGN and not binding.path and binding.value is not None:
-                    yield from _parts(project, found, binding.value, steps - 1)
-                    if isinstance(binding.value, ast.Name):
-                        yield from ((one, True) for one in _bound(module, binding.value))
+                if (given := _given(binding)) is not None:
+                    yield from _parts(project, found, given, steps - 1)
+                    if isinstance(given, ast.Name):
+                        yield from ((one, True) for one in _bound(module, given))
         case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div(), right=right):
             for side, other in ((left, right), (right, left)):
                 certain = isinstance(value.op, ast.Add | ast.Sub) or not _is_of_step(found, other)
@@ -97,11 +155,25 @@ def _parts(project: Project, found: RetainedGraph, value: ast.expr, steps: int) 
         case ast.Call(func=ast.Attribute(value=owner), args=[]):
             yield from ((one, True) for one in _bound(module, owner))
             yield from _parts(project, found, owner, steps)
-        case ast.Call(args=args) if module.function(found.loop) is not None:
+        case ast.Subscript(value=owner, slice=index):
+            # Several indices are those of a tensor; one may be that of a list.
+            certain = isinstance(index, ast.Tuple) and any(isinstance(one, ast.Slice) for one in index.elts)
+            yield from ((one, certain) for one in _bound(module, owner))
+            yield from _parts(project, found, owner, steps)
+        case ast.Attribute(value=ast.Name() as owner, attr=attr) if _OUTPUT.search(attr):
+            yield from ((one, False) for one in _bound(module, owner))
+        case ast.Call(args=args, keywords=keywords) if module.function(found.loop) is not None:
             certain = _is_of_torch(project, module, value)
-            for given in args:
+            for given in (*args, *(one.value for one in keywords)):
                 yield from ((one, certain) for one in _bound(module, given))
                 yield from _parts(project, found, given, steps)
+
+
+def _given(binding: Binding) -> ast.expr | None:
+    """The whole value that a variable is set to, or the term that is added to it (``loss += term``)."""
+    if isinstance(binding.node, ast.AugAssign) and isinstance(binding.node.op, ast.Add | ast.Sub):
+        return binding.node.value
+    return binding.value if binding.kind is BindingKind.ASSIGN and not binding.path else None
 
 
 def _is_of_step(found: RetainedGraph, factor: ast.expr) -> bool:
