@@ -313,9 +313,11 @@ class SyncPoints:
                         return SyncPoint(bare, SyncKind.TEST, side)
             if not isinstance(bare, ast.Call) or last_name(bare.func) not in _TESTS:
                 continue
-            if not bare.args or last_name(bare.func) in _COMPARISONS:
-                if isinstance(bare.func, ast.Attribute) and self._tensors.is_tensor(module, bare.func.value):
-                    return SyncPoint(bare, SyncKind.TEST, bare.func.value)
+            compares = last_name(bare.func) in _COMPARISONS
+            if isinstance(bare.func, ast.Attribute) and (compares or not bare.args):
+                owner = bare.func.value
+                if self._tensors.is_tensor(module, owner):
+                    return SyncPoint(bare, SyncKind.TEST, owner)
             if not bare.args:
                 continue
             names = self._project.fact(Resolver).call_names(module, bare)

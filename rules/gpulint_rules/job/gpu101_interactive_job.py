@@ -80,7 +80,8 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         return
     waits = next((item for item in job.commands if stays_open(item.command)), None)
     if waits is not None:
-        if _only(job, waits, project) and not _is_host(job) and not _is_entered(job, project) and not _is_mpi_worker(job):
+        others = _is_host(job) or _is_entered(job, project) or _is_mpi_worker(job)
+        if not others and _only(job, waits, project):
             text = " ".join(word.text for word in waits.command.argv)
             message = f"{_gpus(job)} held by `{text}`: nothing computes unless somebody logs in"
             # A number that only the one who submits knows may be 0.

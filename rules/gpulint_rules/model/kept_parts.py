@@ -6,9 +6,6 @@ import ast
 import re
 from collections.abc import Iterator
 
-from gpulint_rules.model.gpu204_graph_retained import RetainedGraph, kept_in, outlives
-from gpulint_rules.model.graph_values import carried, detached, lets_go
-
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.project import Project
@@ -19,7 +16,9 @@ from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.differentiation import propagated
 from gpulint.training.guards import Guards
 from gpulint.workspace.module_index import Binding, BindingKind, LoopNode, ModuleIndex, dotted
-from gpulint_fixers.model.kept_graphs import carries_no_graph
+from gpulint_rules.model.graph_values import carried, detached, lets_go
+from gpulint_rules.model.kept_graphs import carries_no_graph
+from gpulint_rules.model.lasting_totals import RetainedGraph, kept_in, outlives
 
 _STEPS = 4
 """Most variables between a loss and what it is computed of."""
@@ -33,10 +32,10 @@ _TORCH = ("torch.nn.functional.", "torch.nn.", "torch.")
 
 @dataclass(frozen=True, slots=True)
 class KeptParts:
-    """The tensors that are kept as they are, and the name of a value that may be none but have the graph."""
+    """The tensors that are kept as they are, and the values that may be none but have the graph."""
 
     tensors: tuple[ast.expr, ...] = ()
-    unknown: str = ""
+    unsure: tuple[ast.expr, ...] = ()
 
 
 def kept_parts(project: Project, found: RetainedGraph) -> KeptParts:
@@ -49,7 +48,7 @@ def kept_parts(project: Project, found: RetainedGraph) -> KeptParts:
         for binding, certain in _parts(project, found, loss, _STEPS):
             parts[binding] = certain or parts.get(binding, False)
     own = {binding for loss in losses for binding in _bound(module, loss)}
-    tensors, unknown, without = list[ast.expr](), "", detached(module, loop)
+    tensors, unsure, without = list[ast.expr](), list[ast.expr](), detached(module, loop)
     outputs = {binding.value for binding in parts if binding.path and _is_of_model(binding.value)}
     for kept, into, is_entry in (*((*one, False) for one in kept_in(loop)), *((*one, True) for one in entries(loop))):
         for value in carried(kept, ()):
@@ -71,11 +70,8 @@ def kept_parts(project: Project, found: RetainedGraph) -> KeptParts:
                 root is value
                 and all(one in own or (parts.get(one, False) and _is_made(project, module, one)) for one in bound)
             )
-            if certain and into not in propagated(project, module, function):
-                tensors.append(value)
-            else:
-                unknown = unknown or module.syntax.text(value)
-    return KeptParts(tuple(tensors), unknown)
+            (tensors if certain and into not in propagated(project, module, function) else unsure).append(value)
+    return KeptParts(tuple(tensors), tuple(unsure))
 
 
 @query
