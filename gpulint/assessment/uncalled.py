@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gpulint.assessment.subject import node_at
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.project import Project
+from gpulint.semantic.notebook_functions import is_in_unused_of_notebook
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.unused_symbols import is_in_broken_files, is_in_unnamed_method, is_in_unused, is_unused
 from gpulint.source import Span
@@ -68,11 +69,12 @@ def only_unused_read(subject: Subject) -> bool:
     """Return whether all loops over a loader that the top level of a file makes are in functions that nothing uses:
     their call is commented out."""
     loader, project = subject.cost.loader if subject.cost is not None else None, subject.project
-    if loader is None or subject.is_notebook or loader.module.function(loader.node) is not None:
+    if loader is None or loader.module.function(loader.node) is not None:
         return False
     loops = [read.where for read in project.fact(BatchFlow).of_loader(loader.module, loader.node)]
     loops = [where for where in loops if isinstance(where.node, LOOPS)]
-    return bool(loops) and all(is_in_unused(project, where.module, where.node) for where in loops)
+    unused = is_in_unused_of_notebook if subject.is_notebook else is_in_unused
+    return bool(loops) and all(unused(project, where.module, where.node) for where in loops)
 
 
 def _is_in_broken_files(subject: Subject) -> bool:
@@ -82,8 +84,10 @@ def _is_in_broken_files(subject: Subject) -> bool:
 
 def _is_unused(subject: Subject) -> bool:
     module, node = subject.module, subject.node
-    if module is None or node is None or subject.is_notebook:
+    if module is None or node is None:
         return False
+    if subject.is_notebook:
+        return is_in_unused_of_notebook(subject.project, module, node)
     if any(isinstance(context.loop.node, FUNCTIONS) for context in subject.contexts):
         return is_in_unused(subject.project, module, node)  # a framework calls the method of what somebody makes
     return is_unused(subject.project, module, node)

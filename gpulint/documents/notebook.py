@@ -176,6 +176,16 @@ class NotebookDocument(Document):
         """Python of all code cells; broken cells are empty lines."""
         return NotebookSource([(cell.index, code.python) for cell, code in self._code])
 
+    @property
+    def code_lines(self) -> list[str]:
+        """The lines of all code cells, as they are written."""
+        return [line for cell in self.cells if cell.kind == "code" for line in cell.source.text.splitlines()]
+
+    @property
+    def broken_cells(self) -> list[Cell]:
+        """The code cells that are no Python."""
+        return [cell for cell, code in self._code if code.error]
+
     def read_python(self) -> PythonModule | None:
         from gpulint.documents.python import PythonModule
 

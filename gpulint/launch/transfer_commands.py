@@ -50,6 +50,14 @@ _PREPARES = frozenset(
     " curl".split()
 )
 
+_BUILDS = frozenset({"make", "cmake", "ninja"})
+"""Programs that run whatever their files say."""
+_UNPACKS = frozenset(
+    "7z 7za 7zr unrar gunzip bunzip2 unxz xz zstd unzstd pigz dpkg add-apt-repository apt-key gpg gdown kaggle"
+    " ssh-keyscan ssh-keygen locale-gen ldconfig chown install mount".split()
+)
+"""Programs that unpack archives or set up the machine."""
+
 
 @asked_once
 def words_of(command: Command) -> tuple[str, ...]:
@@ -136,6 +144,18 @@ def only_prepares(models: Models, command: Command) -> bool:
     if not _PYTHON.fullmatch(words[0]):
         return False
     return words[1:2] in (("-c",), ("-V",), ("--version",)) or words[1:3] in (("-m", "venv"), ("-m", "pip"))
+
+
+def only_brings(models: Models, command: Command) -> bool:
+    """Return whether a command sets up a machine, or brings data, weights or code onto it, and computes nothing."""
+    words = words_of(command)
+    if words and words[0] in _BUILDS:
+        return "install" in words[1:]
+    return (
+        only_prepares(models, command)
+        or words[0] in _UNPACKS
+        or bool(download_tool(models, command) or copy_tool(models, command))
+    )
 
 
 def download_tool(models: Models, command: Command) -> str:

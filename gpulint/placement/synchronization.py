@@ -56,7 +56,8 @@ _TERMS = regex.compile(r"losses$|metrics$|scores$")
 _MASK_NAME = regex.compile(r"(^|_)mask$")
 _ORDERS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _JOINS = frozenset({"any", "all"})
-_TESTS = frozenset({"isnan", "isinf", "isfinite", "any", "all", "allclose", "equal"})
+_COMPARISONS = frozenset({"allclose", "equal"})
+_TESTS = frozenset({"isnan", "isinf", "isfinite", "any", "all"}) | _COMPARISONS
 
 
 class Waits:
@@ -315,9 +316,12 @@ class SyncPoints:
                         return SyncPoint(bare, SyncKind.TEST, side)
             if not isinstance(bare, ast.Call) or last_name(bare.func) not in _TESTS:
                 continue
+            compares = last_name(bare.func) in _COMPARISONS
+            if isinstance(bare.func, ast.Attribute) and (compares or not bare.args):
+                owner = bare.func.value
+                if self._tensors.is_tensor(module, owner):
+                    return SyncPoint(bare, SyncKind.TEST, owner)
             if not bare.args:
-                if isinstance(bare.func, ast.Attribute) and self._tensors.is_tensor(module, bare.func.value):
-                    return SyncPoint(bare, SyncKind.TEST, bare.func.value)
                 continue
             names = self._project.fact(Resolver).call_names(module, bare)
             tested = bare.args[0]

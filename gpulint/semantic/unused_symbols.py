@@ -49,7 +49,7 @@ def is_unused(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
 def is_in_unused(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
     """Return whether a node is in a class, or a function of the module, that nothing in the tree names. A framework
     calls methods of others."""
-    owner = _owner(module, node)
+    owner = owner_of(module, node)
     return owner is not None and not _is_used(project, module, owner, MAX_OWNERS)
 
 
@@ -74,7 +74,7 @@ def _method(project: Project, module: ModuleIndex, node: ast.AST) -> FunctionNod
 
 def is_in_broken_files(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
     """Return whether a file that cannot run names the class, function or method around a node."""
-    owner = _owner(module, node)
+    owner = owner_of(module, node)
     names = {one.name for one in (owner, _method(project, module, node)) if one is not None}
     return any(
         cannot_run(project, path) for name in sorted(names) for path in project.word_index.mentioning(word_of(name))
@@ -111,7 +111,7 @@ def _is_method_named(project: Project, module: ModuleIndex, method: FunctionNode
     return any(
         other is None
         or method.name in other.named
-        or _is_in_text(other, method.name)
+        or is_in_text(other, method.name)
         or any(
             node.attr == method.name and may_mean(project, module, method, other, node)
             for node in other.syntax.of(ast.Attribute)
@@ -120,7 +120,7 @@ def _is_method_named(project: Project, module: ModuleIndex, method: FunctionNode
     )
 
 
-def _owner(module: ModuleIndex, node: ast.AST) -> ast.ClassDef | FunctionNode | None:
+def owner_of(module: ModuleIndex, node: ast.AST) -> ast.ClassDef | FunctionNode | None:
     """The innermost class around a node, or else the function of the module that it stands in."""
     if (owner := module.class_of(node)) is not None:
         return owner
@@ -129,7 +129,7 @@ def _owner(module: ModuleIndex, node: ast.AST) -> ast.ClassDef | FunctionNode | 
 
 
 @query
-def _is_in_text(module: ModuleIndex, name: str) -> bool:
+def is_in_text(module: ModuleIndex, name: str) -> bool:
     """Return whether a text of a module has a name in it, other than those of what has the name, its documentation and
     the list of what ``import *`` imports."""
     if not any(name in text for text in module.strings):
@@ -161,7 +161,7 @@ def _is_used(project: Project, module: ModuleIndex, owner: ast.ClassDef | Functi
     if depth <= 0 or owner.decorator_list or "globals" in module.calls_by_name or _makes_commands(module):
         return True
     for node in module.named.get(name, ()):
-        bindings, user = module.scope(node).lookup(name), _owner(module, node)
+        bindings, user = module.scope(node).lookup(name), owner_of(module, node)
         if bindings and not any(binding.node is owner for binding in bindings):
             continue  # a variable of the same name
         if is_unreachable(module, node):
@@ -192,7 +192,7 @@ def _is_used_in(project: Project, home: Path, path: Path, name: str, depth: int)
         return True
     nodes = (*module.named.get(name, ()), *(node for node in module.syntax.of(ast.Attribute) if node.attr == name))
     nodes = tuple(node for node in nodes if not is_unreachable(module, node))
-    users = [_owner(module, node) for node in nodes if _may_be_imported(project, home, module, node)]
+    users = [owner_of(module, node) for node in nodes if _may_be_imported(project, home, module, node)]
     if users and not project.python_files_with(b"__main__"):
         return True
     return any(user is None or user.name == name or _is_used(project, module, user, depth - 1) for user in users)
@@ -255,7 +255,7 @@ def _is_told(project: Project, module: ModuleIndex, owner: ast.ClassDef | Functi
     looked_into = is_looked_into(project, module.path, names | {module.path.parent.name})
     if isinstance(owner, ast.ClassDef) or looked_into:
         texts = (project.module_at(path) for path in paths if not cannot_run(project, path))
-        if any(text is None or _is_in_text(text, name) for text in texts):
+        if any(text is None or is_in_text(text, name) for text in texts):
             return True
         if looked_into or not project.is_in_other_files(word):
             return project.is_in_other_files(word)

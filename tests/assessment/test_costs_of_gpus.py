@@ -212,6 +212,18 @@ def test_what_others_run_on_several_gpus_says_nothing_of_the_program(
     assert levels(tmp_path, {"net.py": "", "train.py": text, **beside}, "GPU352") == expected
 
 
+@pytest.mark.parametrize(("kind", "level"), [("Job", "medium"), ("Pod", "low")])
+def test_a_job_that_only_prepares_and_sleeps_holds_gpus_for_nobody(tmp_path: Path, kind: str, level: str) -> None:
+    pod = "restartPolicy: Never\ncontainers:\n- name: work\n  image: org/net\n  command: [sh, -c]\n"
+    pod += "  args: ['pip install gdown && gdown 1yBy -O x.zip && unzip x.zip && sleep 360000']\n"
+    pod += "  resources: {limits: {nvidia.com/gpu: 1}}\n"
+    deep = (
+        "template:\n    spec:\n      " + pod.replace("\n", "\n      ") if kind == "Job" else pod.replace("\n", "\n  ")
+    )
+    spec = f"apiVersion: v1\nkind: {kind}\nmetadata: {{name: work}}\nspec:\n  {deep}\n"
+    assert levels(tmp_path, {"work.yaml": spec}, "GPU101") == [level]
+
+
 def test_a_pause_of_known_length_costs_gpu_hours(tmp_path: Path) -> None:
     job = "#!/bin/bash\n#SBATCH --gres=gpu:4\npython train.py\nsleep 7200\n"
     (impact,) = impacts(tmp_path, {"job.sh": job, "net.py": "", "train.py": HEAD + IMAGES + TRAINING})["GPU105"]

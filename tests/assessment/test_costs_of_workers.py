@@ -837,3 +837,11 @@ def test_a_default_that_a_command_may_change_is_one_level_lower(
     options = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--workers', type=int, default=0)\nargs = parser.parse_args()\n"
     loader = IMAGES.replace("batch_size=128", f"batch_size={size}{workers}")
     assert levels(tmp_path, {"net.py": "", "train.py": HEAD + options + loader + TRAINING}, "GPU303") == [level]
+
+
+@pytest.mark.parametrize(("given", "said"), [("", True), (", num_workers=0", True), (", num_workers=4", False)])
+def test_pinning_pays_together_with_workers(tmp_path: Path, given: str, said: bool) -> None:
+    text = HEAD + IMAGES.replace(", shuffle=True", f", shuffle=True{given}") + TRAINING
+    results = scan(tmp_path, {"net.py": "", "train.py": text}).results
+    (help_text,) = [one.finding.help for one in results if one.finding.rule.code == "GPU301"]
+    assert ("together with workers (GPU303)" in help_text) is said

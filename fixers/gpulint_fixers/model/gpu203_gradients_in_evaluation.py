@@ -6,6 +6,8 @@ import ast
 import re
 from dataclasses import replace
 
+from gpulint_rules.model.kept_graphs import keeps_graphs
+
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.finding import Finding
@@ -23,7 +25,6 @@ from gpulint_fixers.edits.versions import has_newer_neighbours, predates_device_
 from gpulint_fixers.model.differentiating_calls import may_differentiate
 from gpulint_fixers.model.evaluating_calls import around_calls
 from gpulint_fixers.model.gradient_blocks import put_under, smallest_loop, unpacked_nothing
-from gpulint_fixers.model.kept_graphs import keeps_graphs
 
 _EXPLAINING = regex.compile(
     r"(^|_)(grad_?)?cam(_|$)|saliency|attribut|explain|(^|_)shap(_|$)|GradCAM|hessian|jacobian", re.I

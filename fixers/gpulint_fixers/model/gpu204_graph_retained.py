@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from gpulint_rules.model.gpu204_graph_retained import RetainedGraph
+from gpulint_rules.model.kept_parts import kept_parts
+from gpulint_rules.model.lasting_totals import RetainedGraph
 
 from gpulint.finding import Finding
 from gpulint.fix import Declined, Edit, Fix, Fixer, Safety
 from gpulint.project import Project
 from gpulint.query import query
-from gpulint_fixers.model.kept_parts import kept_parts
 from gpulint_fixers.model.object_parts import object_parts
 from gpulint_fixers.model.sibling_totals import sibling_totals
 
@@ -35,11 +35,12 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     again, left = _in_other_branches(found), object_parts(project, found)
     ends = dict.fromkeys(syntax.offsets(one)[1] for one in (*beside.tensors, *parts.tensors, *left.tensors, *again))
     edits += tuple(Edit(finding.path, syntax.span_at(at, at), ".detach()") for at in ends)
-    if left.unknown:
-        note = f"`{left.unknown}`, which the same method may set, may keep the same graph"
+    if left.unsure:
+        note = f"`{syntax.text(left.unsure[0])}`, which the same method may set, may keep the same graph"
         return Fix(f"accumulate the value without its graph; {note}", Safety.UNSAFE, edits)
-    if parts.unknown:
-        note = f"`{parts.unknown}`, of which it is computed, may keep the same graph"
+    if parts.unsure:
+        texts = " and ".join(dict.fromkeys(f"`{syntax.text(one)}`" for one in parts.unsure))
+        note = f"{texts}, which the loop keeps as well, may hold the same graph"
         return Fix(f"accumulate the value without its graph; {note}", Safety.UNSAFE, edits)
     if beside.unknown:
         note = f"`{beside.unknown}`, which the same call returns, may keep the same graph"

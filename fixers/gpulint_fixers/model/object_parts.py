@@ -6,8 +6,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from gpulint_rules.model.gpu204_graph_retained import RetainedGraph, kept_in, outlives
 from gpulint_rules.model.graph_values import carried, detached, lets_go
+from gpulint_rules.model.kept_parts import KeptParts
+from gpulint_rules.model.lasting_totals import RetainedGraph, kept_in, outlives
 
 from gpulint.documents.python import walk
 from gpulint.project import Project
@@ -19,7 +20,6 @@ from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.guards import Guards
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, dotted, last_name
 from gpulint.workspace.word_index import word_of
-from gpulint_fixers.model.kept_parts import KeptParts
 
 MAX_FILES = 40
 """Most files with a method's name that are searched for it."""
@@ -31,7 +31,7 @@ def object_parts(project: Project, found: RetainedGraph) -> KeptParts:
     calls = [
         call for part in walk(found.value) if isinstance(part, ast.Name) for call in _made_by_methods(module, part)
     ]
-    tensors, unknown, without = list[ast.expr](), "", detached(module, loop)
+    tensors, unsure, without = list[ast.expr](), list[ast.expr](), detached(module, loop)
     for kept, into in kept_in(loop) if calls else ():
         for value in carried(kept, ()):
             call = next((one for one in calls if _is_of(value, one)), None)
@@ -45,8 +45,8 @@ def object_parts(project: Project, found: RetainedGraph) -> KeptParts:
             if kinds == {"tensor"}:
                 tensors.append(value)
             elif kinds or (not methods and "loss" in value.attr.lower()):
-                unknown = unknown or dotted(value)
-    return KeptParts(tuple(tensors), unknown)
+                unsure.append(value)
+    return KeptParts(tuple(tensors), tuple(unsure))
 
 
 def _made_by_methods(module: ModuleIndex, loss: ast.Name) -> Iterator[ast.Call]:

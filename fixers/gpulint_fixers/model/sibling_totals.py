@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from gpulint_rules.model.kept_graphs import carries_no_graph
+
 from gpulint.documents.python import walk
 from gpulint.project import Project
 from gpulint.records import dataclass
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, FunctionNode, ModuleIndex, NodeRef
-from gpulint_fixers.model.kept_graphs import carries_no_graph
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,6 +70,7 @@ from gpulint.values.constants import Constants
 from gpulint.values.replaced_settings import is_default
 from gpulint.values.training_configs import settings
 from gpulint.workload.gpu_samples import pinning_collate
+from gpulint.workload.worker_supply import loads_in_process
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, dotted, last_name
 from gpulint_rules.data import worker_reasons
 from gpulint_rules.data.copied_parts import NUMBER, NUMBER_BYTES, is_number
@@ -78,6 +79,7 @@ from gpulint_rules.data.vain_copies import overlaps_nothing
 _OFF = regex.compile(r"pin_mem(?:ory)?['\"]?:[ \t]*(?:false|no|off)\b", re.IGNORECASE)
 _COPY_OFF = regex.compile(r"\s*#\s*\w+\s*=\s*(\w+)\.(?:to|cuda)\(")
 _PIN = regex.compile(r"(^|\.)pin_mem(ory)?$", re.IGNORECASE)
+_WITH_WORKERS = ", together with workers (GPU303): without them the training process itself pins each batch"
 _MOST = 3
 """Most copies of its batches that a finding names."""
 
@@ -146,7 +148,8 @@ def _help(project: Project, loader: Loader, *, moves: bool) -> str:
         else ""
     )
     pinned = f"add `pin_memory=True` to {f'`{loader.variable}`' if loader.variable else 'it'}"
-    return first + pinned + (" and move its batches with `non_blocking=True`" if moves else "")
+    moved = " and move its batches with `non_blocking=True`" if moves else ""
+    return first + pinned + moved + (_WITH_WORKERS if loads_in_process(project, loader) else "")
 
 
 def _is_switched_off(document: Document, loader: Loader) -> bool:

@@ -32,6 +32,7 @@ from gpulint.impact import Cost
 from gpulint.launch.idle_commands import ALLOCATES, session, stays_open
 from gpulint.launch.job import Job, JobCommand
 from gpulint.launch.job_index import JobIndex
+from gpulint.launch.transfer_commands import only_brings
 from gpulint.libraries.gpu_libraries import PLAIN_COMMANDS
 from gpulint.libraries.schedulers import batch_systems
 from gpulint.project import Project
@@ -73,13 +74,14 @@ def check(job: Job, project: Project) -> Iterator[Finding]:
         name = session(item.command)
         if name is None or name == _SRUN or name in ALLOCATES:
             continue
-        if name == "sshd" and (job.document.matches(_MPI) or not (_ends(job, item) or _only(job, item))):
+        if name == "sshd" and (job.document.matches(_MPI) or not (_ends(job, item) or _only(job, item, project))):
             continue
         yield _finding(job, item.place, f"{name} holds {_gpus(job)} for an interactive session")
         return
     waits = next((item for item in job.commands if stays_open(item.command)), None)
     if waits is not None:
-        if _only(job, waits) and not _is_host(job) and not _is_entered(job, project) and not _is_mpi_worker(job):
+        others = _is_host(job) or _is_entered(job, project) or _is_mpi_worker(job)
+        if not others and _only(job, waits, project):
             text = " ".join(word.text for word in waits.command.argv)
             message = f"{_gpus(job)} held by `{text}`: nothing computes unless somebody logs in"
             # A number that only the one who submits knows may be 0.
@@ -147,8 +149,8 @@ def _gpus(job: Job) -> str:
     return "GPUs" if count is None else "a GPU" if count == 1 else f"{count} GPUs"
 
 
-def _only(job: Job, item: JobCommand) -> bool:
-    """Return whether nothing beside the command computes or serves."""
+def _only(job: Job, item: JobCommand, project: Project) -> bool:
+    """Return whether nothing beside the command computes or serves: the rest only sets up the machine and fetches."""
     plain = PLAIN_COMMANDS | {
         "sshd",
         "service",
@@ -160,7 +162,8 @@ def _only(job: Job, item: JobCommand) -> bool:
         "chpasswd",
         "nvidia-smi",
     }
-    return all(other.command is item.command or other.command.name in plain for other in job.commands)
+    others = (other.command for other in job.commands if other.command is not item.command)
+    return all(command.name in plain or only_brings(project.models, command) for command in others)
 
 
 def _is_host(job: Job) -> bool:

@@ -5,6 +5,8 @@ what the same function or object computes of the model's output beside the loss,
 The loop has to be one over the training's data, over its epochs, or of hundreds of rounds: the rounds of other loops
 may be parts of one step, with which the total ends.
 
+What a table, a list or a row of one keeps of the loss's terms, or of what it is computed of, is named with the total.
+
 Recognizes PyTorch loops, with ``backward`` of a gradient scaler, Accelerate and Fabric, and Lightning's
 ``manual_backward``.
 
@@ -26,10 +28,8 @@ https://pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-err
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
-from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.python import walk
 from gpulint.finding import Finding, Place, Severity
@@ -39,7 +39,6 @@ from gpulint.impact import Cost
 from gpulint.placement.cpu_models import trains_on_host
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.project import Project
-from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.path_conditions import conditions, parts_of
 from gpulint.training.guards import Guards
@@ -48,28 +47,16 @@ from gpulint.training.loop_roles import Role
 from gpulint.training.model_frameworks import has_no_detach
 from gpulint.values.counter_names import is_counter
 from gpulint.workspace.module_index import LoopNode, ModuleIndex, dotted, last_name
-from gpulint_rules.model.graph_values import carried, changes, detached, has_graph, lets_go
-from gpulint_rules.model.rounds import counts_epochs_of, counts_steps_of, has_many_rounds, is_over_data
+from gpulint_rules.model.graph_values import carried, detached, has_graph, lets_go
+from gpulint_rules.model.kept_parts import KeptParts, kept_parts
+from gpulint_rules.model.lasting_totals import RetainedGraph, kept_in, outlives
+from gpulint_rules.model.rounds import has_many_rounds, is_over_data
 from gpulint_rules.model.unfreed_graphs import stays_whole
 
-_STEP = regex.compile(
-    r"(^|_)(run|train|training|optimi[sz]e|update)_?(step|batch|iter|iteration)$"
-    r"|^_?update(_(policy|agent|model|actor|critic|network|weights|parameters))?$"
-)
-"""Names of functions that take one training step, or a few on what an agent has gathered."""
+_MOST = 6
+"""Most other places that a finding names."""
+_BESIDE = ", and detach what else keeps the same graph"
 _SELDOM = "each iteration that adds to it"
-_MICRO_STEPS = regex.compile(r"accum|micro_?(batch|step)|sub_?batch", re.IGNORECASE)
-"""Names of the parts of one step."""
-
-
-@dataclass(frozen=True, slots=True)
-class RetainedGraph:
-    """The part of what a statement keeps that carries the graphs: a tensor, or the expression of several; and the
-    training loop."""
-
-    module: ModuleIndex
-    value: ast.expr
-    loop: LoopNode
 
 
 def check(document: Document, project: Project) -> Iterator[Finding]:
@@ -108,25 +95,38 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
                 continue
             value = _around(kept, tensors)
             text = names[0] if value in tensors else module.syntax.text(value)
+            found = RetainedGraph(module, value, loop)
+            beside = kept_parts(project, found)
             yield RULE.finding(
                 document.path,
                 module.syntax.span(value),
                 f"{into!r} keeps {_graphs(names)} from {_SELDOM if seldom else 'every iteration'}"
                 + (", which no `backward` frees" if whole else ""),
-                help=f"accumulate `{text if value in tensors else f'({text})'}.detach()` instead",
-                payload=RetainedGraph(module, value, loop),
+                help=f"accumulate `{text if value in tensors else f'({text})'}.detach()` instead"
+                + (_BESIDE if beside.tensors or beside.unsure else ""),
+                payload=found,
                 cost=_cost(project, module, loop, bool(whole)),
-                related=tuple(
-                    Place(document.path, module.syntax.span(losses[name]), f"{name!r} is differentiated here")
-                    for name in names
-                    if name in losses
-                ),
+                related=(*_differentiations(module, losses, names), *_places(module, beside)),
             )
 
 
 def _cost(project: Project, module: ModuleIndex, loop: LoopNode, whole: bool) -> Cost:
     assumed = "" if is_over_data(project, module, loop) else "assuming many rounds"
     return Cost("unfreed-graph" if whole else "graph-kept", assumed=assumed)
+
+
+def _differentiations(module: ModuleIndex, losses: dict[str, ast.Call], names: list[str]) -> Iterator[Place]:
+    for name in names:
+        if name in losses:
+            yield Place(module.path, module.syntax.span(losses[name]), f"{name!r} is differentiated here")
+
+
+def _places(module: ModuleIndex, beside: KeptParts) -> Iterator[Place]:
+    """Yield what else the loop keeps of the same graph; of many, the first ones."""
+    kept = [(one, "keeps") for one in beside.tensors] + [(one, "may keep") for one in beside.unsure]
+    for value, verb in kept[:_MOST]:
+        said = f"what gets {module.syntax.text(value)!r} {verb} it as well"
+        yield Place(module.path, module.syntax.span(value), said)
 
 
 def _is_for_one_round(module: ModuleIndex, node: ast.AST, loop: LoopNode) -> bool:
@@ -166,19 +166,6 @@ def _differentiated(project: Project, module: ModuleIndex, loop: LoopNode) -> di
     return found
 
 
-def kept_in(loop: LoopNode) -> Iterator[tuple[ast.expr, str]]:
-    """(value, name of the total or list that takes it) of accumulations in the loop, not in loops inside it."""
-    for node in walk(loop):
-        match node:
-            case ast.AugAssign(op=ast.Add(), target=target, value=value):
-                yield value, dotted(target)
-            case ast.Assign(targets=[target], value=ast.BinOp(left=left, op=ast.Add(), right=right)):
-                if dotted(target) and dotted(target) == dotted(left):
-                    yield right, dotted(target)
-            case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr="append"), args=[value])):
-                yield value, dotted(owner)
-
-
 def _around(value: ast.expr, tensors: list[ast.expr]) -> ast.expr:
     """The innermost part of a value that holds all the tensors."""
     wanted = set(tensors)
@@ -189,50 +176,6 @@ def _around(value: ast.expr, tensors: list[ast.expr]) -> ast.expr:
             break
         value = inner
     return value
-
-
-def _is_part_of_step(project: Project, module: ModuleIndex, loop: LoopNode) -> bool:
-    """Return whether a function makes the loop's rounds within each step of a training, so that its own totals end
-    with the step."""
-    function = module.function(loop)
-    if isinstance(loop, ast.For) and _MICRO_STEPS.search(_bound_text(module, loop.iter)):
-        return True
-    if function is None:
-        return False
-    return bool(_STEP.search(function.name)) or any(
-        context.role is Role.STEP and context.loop.node is not loop and context.calls
-        for context in project.fact(LoopContexts).enclosing_loops(module, loop.body[0])
-    )
-
-
-def _bound_text(module: ModuleIndex, source: ast.expr) -> str:
-    """The text of what a loop runs over, with what its variables are bound to."""
-    names = [part for part in walk(source) if isinstance(part, ast.Name)]
-    bound = (binding.value for name in names for binding in module.scope(name).lookup(name.id))
-    return " ".join(module.syntax.text(node) for node in (source, *bound) if node is not None)
-
-
-def outlives(project: Project, module: ModuleIndex, loop: LoopNode, name: str) -> bool:
-    """Return whether the total is set before all steps, and never set again or differentiated in the loop."""
-    if not name:
-        return False
-    inside = changes(module, loop)
-    if _is_part_of_step(project, module, loop):
-        return False
-    if name in inside.anew or name in inside.ended:
-        return False
-    function = module.function(loop) or module.syntax.tree
-    made = [node for node in changes(module, function).made.get(name, ()) if node.lineno < loop.lineno]
-    # Several steps on one batch, or on several data sets: the total of a batch lives as long as that.
-    around = [*project.fact(LoopContexts).around(module, loop)]
-    batches = {
-        outer
-        for number, outer in enumerate(around)
-        if project.fact(LoopContexts).over_loader(module, outer)
-        or counts_steps_of(outer)
-        or any(map(counts_epochs_of, around[number + 1 :]))
-    }
-    return bool(made) and not any(up in batches for node in made for up in module.syntax.ancestors(node))
 
 
 def _may_fire(gate: Gate) -> bool:

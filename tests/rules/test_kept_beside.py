@@ -1,0 +1,75 @@
+"""What findings of totals that keep graphs say of other values that keep the same graph."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpulint import engine, plugins
+from gpulint.config import Config
+from gpulint.fix import Fix, Safety
+from gpulint.project import Project
+from gpulint.report import Result
+from gpulint.selection import select
+
+LOADED = plugins.load()
+STEP = """\
+import torch
+
+
+def train(loader, model, optimizer, criterion):
+    total, parts, outputs, features = 0, {{}}, [], []
+    for x, y in loader:
+        out, inner = model(x.cuda())
+        term = criterion(out, y.cuda())
+        loss = 0
+        loss += term
+        {}
+        total += loss
+        loss.backward()
+        optimizer.step()
+    {}
+    return total
+"""
+
+
+def _result(folder: Path, text: str) -> Result:
+    path = folder / "train.py"
+    path.write_text(text)
+    project = Project(folder, [path], Config(base=folder))
+    (found,) = engine.run(project, [path], select(LOADED.rules, ["GPU204"], (), ()), fixers=LOADED.fixers).results
+    return found
+
+
+@pytest.mark.parametrize(
+    ("keeps", "after", "notes", "safe"),
+    [
+        ("pass", "", [], True),
+        ("parts['a'] = parts.get('a', 0) + term.item()", "", [], True),
+        ("features.append(x.shape)", "", [], True),
+        ("parts['a'] += term", "", ["what gets 'term' keeps it as well"], True),
+        ("features.append(inner)", "torch.cat(features)", ["what gets 'inner' keeps it as well"], True),
+        ("features.append(inner)", "", ["what gets 'inner' may keep it as well"], False),
+        ("outputs.append(out.logits)", "", ["what gets 'out.logits' may keep it as well"], False),
+        (
+            "outputs.append(out['logits'])",
+            "torch.stack(outputs)",
+            ["what gets \"out['logits']\" keeps it as well"],
+            True,
+        ),
+        ("outputs.append(term)", "sum(outputs).backward()", ["what gets 'term' may keep it as well"], False),
+        ("outputs.append(y)", "", [], True),
+    ],
+)
+def test_what_keeps_the_same_graph_is_named_and_detached_or_the_fix_is_unsafe(
+    tmp_path: Path, keeps: str, after: str, notes: list[str], safe: bool
+) -> None:
+    result = _result(tmp_path, STEP.format(keeps, after))
+    said = [place.message for place in result.finding.related if "as well" in place.message]
+    assert said == notes
+    assert ("detach what else" in result.finding.help) is bool(notes)
+    assert isinstance(result.fix, Fix)
+    assert (result.fix.safety is Safety.SAFE) is safe
+    assert len(result.fix.edits) == 1 + (safe and bool(notes))
+    assert safe or "may hold the same graph" in result.fix.description
