@@ -191,8 +191,18 @@ def is_in_unused_module(project: Project, module: ModuleIndex, node: ast.AST) ->
         and all(part in texts or isinstance(part, ast.Import | ast.ImportFrom | ast.Assign) for part in rest)
         and next(project.fact(GpuPrograms).users(module.path), None) is None
         and not project.fact(MultiGpuUse).of(module.path).trains
-        and not project.is_in_other_files(os.fsencode(module.path.stem))
+        and not _is_named(project, module.path.stem)
     )
+
+
+@query
+def _is_named(project: Project, stem: str) -> bool:
+    """Return whether a file that is no Python module may name a module: ``models/camera.py``, ``import camera``,
+    ``models.camera``, or the bare word where programs import modules by names that they get."""
+    word = os.fsencode(re.escape(stem))
+    if any(project.files_with(way) for way in (b"import_module", b"__import__(", b"spec_from_file")):
+        return project.is_in_other_files(os.fsencode(stem))
+    return project.is_like_in_other_files(rb"[./\\]%s\b|\b%s\.py\b|(\bimport|-m)\s+%s\b" % (word, word, word))
 
 
 def is_set_for_nobody(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
