@@ -71,6 +71,7 @@ from gpulint.values.replaced_settings import is_default
 from gpulint.values.training_configs import settings
 from gpulint.values.unread_settings import is_unread
 from gpulint.workload import loaded_sets
+from gpulint.workload.converted_samples import picks_many_rows
 from gpulint.workload.dataset_work import works_per_sample
 from gpulint.workload.default_tensors import defaults_to_gpu
 from gpulint.workload.gpu_samples import gpu_part
@@ -142,7 +143,9 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             or project.fact(UndrawnLoaders).only_first_batches(loader.module, loader.node)
         ):
             continue
-        if _needs_one_process(project, loader) or not works_per_sample(project, loader):
+        if _needs_one_process(project, loader):
+            continue
+        if not works_per_sample(project, loader) and not picks_many_rows(project, loader):
             continue
         default = [value for one in known for value in one.values if is_default(project, value)]
         if any(always_overridden(project, key_of(ref.node), ref.module.path) for ref in argument.refs):
