@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 INSTALL_SCRIPT = "an install script"
 """What a command runs that fetches a script of unknown content."""
 _PYTHON = regex.compile(r"(python|pypy)[\d.]*")
-_TRIALS = frozenset("--help --version --synthetic --dry-run --dry_run --smoke --smoke-test --self-test --selftest".split())
+_TRIALS = frozenset(
+    "--help --version --synthetic --dry-run --dry_run --smoke --smoke-test --self-test --selftest".split()
+)
 """Options of programs that are started to see whether they run."""
 _PIP = regex.compile(r"pip[\d.]*")
 _SMALL = regex.compile(

@@ -10,7 +10,7 @@ from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import TORCH_LOADER, Loader, loader_argument
 from gpulint.values.constants import Constants
-from gpulint.workload.dataset_work import parts_of
+from gpulint.workload.dataset_work import parts_of, works_per_sample
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -20,6 +20,11 @@ MANY_ROWS = 1024
 _CONVERTS = frozenset(
     "torch.tensor torch.from_numpy torch.as_tensor torch.Tensor torch.FloatTensor torch.LongTensor".split()
 )
+
+
+def takes_time(project: Project, loader: Loader) -> bool:
+    """Return whether a loader does something for each sample that takes time, or for very many samples."""
+    return works_per_sample(project, loader) or picks_many_rows(project, loader)
 
 
 def picks_many_rows(project: Project, loader: Loader) -> bool:

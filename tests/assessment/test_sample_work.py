@@ -330,9 +330,7 @@ def test_a_tensor_for_each_row_of_a_large_batch(tmp_path: Path, sample: str, siz
     assert found(tmp_path, MAPPED.format(sample=sample, size=size)).startswith(f"{level},")
 
 
-@pytest.mark.parametrize(
-    ("sample", "size"), [("torch.tensor(self.data[index]), 0", 64), ("self.data[index], 0", 4096)]
-)
+@pytest.mark.parametrize(("sample", "size"), [("torch.tensor(self.data[index]), 0", 64), ("self.data[index], 0", 4096)])
 def test_rows_of_small_batches_and_rows_as_they_are(tmp_path: Path, sample: str, size: int) -> None:
     text = HEAD + MAPPED.format(sample=sample, size=size) + TRAINING
     report = scan(tmp_path, {"net.py": "", "train.py": text})

@@ -49,6 +49,7 @@ from gpulint.launch.program_launches import Launch, launches
 from gpulint.libraries import gate_words
 from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.placement.host_to_device import HostToDevice
+from gpulint.placement.outside_loops import is_moved_outside
 from gpulint.programs.drawn_batches import drawn_batch_makers
 from gpulint.programs.gpu_jobs import GpuJobs
 from gpulint.programs.gpu_programs import GpuPrograms
@@ -71,8 +72,7 @@ from gpulint.values.replaced_settings import is_default
 from gpulint.values.training_configs import settings
 from gpulint.values.unread_settings import is_unread
 from gpulint.workload import loaded_sets
-from gpulint.workload.converted_samples import picks_many_rows
-from gpulint.workload.dataset_work import works_per_sample
+from gpulint.workload.converted_samples import takes_time
 from gpulint.workload.default_tensors import defaults_to_gpu
 from gpulint.workload.gpu_samples import gpu_part
 from gpulint.workload.making_commands import settings_of
@@ -129,8 +129,8 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         known = [settings_of(project, loader, ref) for ref in argument.refs]
         if any(_divides(ref) or _is_excluded(ref) or is_exception(project, ref) for ref in argument.refs):
             continue  # 0 would stop the program, lead elsewhere, or is for other machines
-        transfers = tuple(project.fact(DeviceTransfers).transfers_of(loader))
-        if not transfers and feeding.mover(loader) is None:
+        moved = any(True for _ in project.fact(DeviceTransfers).transfers_of(loader))
+        if not moved and feeding.mover(loader) is None and not is_moved_outside(project, loader):
             continue
         if worker_reasons.is_fallback(loader) or worker_reasons.is_tried(loader):
             continue
@@ -143,9 +143,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             or project.fact(UndrawnLoaders).only_first_batches(loader.module, loader.node)
         ):
             continue
-        if _needs_one_process(project, loader):
-            continue
-        if not works_per_sample(project, loader) and not picks_many_rows(project, loader):
+        if _needs_one_process(project, loader) or not takes_time(project, loader):
             continue
         default = [value for one in known for value in one.values if is_default(project, value)]
         if any(always_overridden(project, key_of(ref.node), ref.module.path) for ref in argument.refs):
