@@ -6,6 +6,8 @@ import ast
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
+from gpulint.placement.device_transfers import DeviceTransfers
+from gpulint.placement.host_to_device import HostToDevice
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, last_name
@@ -20,8 +22,15 @@ if TYPE_CHECKING:
 _MOVES = frozenset({"cuda", "to"})
 
 
+def is_moved(project: Project, loader: Loader) -> bool:
+    """Return whether the batches of a loader are seen to move to what may be a GPU, anywhere."""
+    if any(True for _ in project.fact(DeviceTransfers).transfers_of(loader)):
+        return True
+    return project.fact(HostToDevice).mover(loader) is not None or _is_moved_outside(project, loader)
+
+
 @query
-def is_moved_outside(project: Project, loader: Loader) -> bool:
+def _is_moved_outside(project: Project, loader: Loader) -> bool:
     """Return whether the function that makes a loader passes it to one of a file that is not scanned, whose loop over
     the parameter moves something to a device."""
     module, home = loader.module, loader.module.function(loader.node)
@@ -45,10 +54,10 @@ def _scanned(project: Project) -> frozenset[Path]:
 
 def _taker(module: ModuleIndex, use: ast.AST) -> tuple[ast.Call | None, str]:
     """Return the call that a name is passed to, and the keyword if it is passed by one."""
-    up, name = module.syntax.parents.get(use), ""
-    if isinstance(up, ast.keyword):
-        up, name = module.syntax.parents.get(up), up.arg or ""
-    return (up, name) if isinstance(up, ast.Call) and up.func is not use else (None, "")
+    up = module.syntax.parents.get(use)
+    name = (up.arg or "") if isinstance(up, ast.keyword) else ""
+    call = module.syntax.parents.get(up) if isinstance(up, ast.keyword) else up
+    return (call, name) if isinstance(call, ast.Call) and call.func is not use else (None, "")
 
 
 def _at(function: FunctionNode, call: ast.Call, use: ast.AST) -> str:

@@ -47,9 +47,8 @@ from gpulint.impact import Cost
 from gpulint.launch.job_index import JobIndex
 from gpulint.launch.program_launches import Launch, launches
 from gpulint.libraries import gate_words
-from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.placement.host_to_device import HostToDevice
-from gpulint.placement.outside_loops import is_moved_outside
+from gpulint.placement.outside_loops import is_moved
 from gpulint.programs.drawn_batches import drawn_batch_makers
 from gpulint.programs.gpu_jobs import GpuJobs
 from gpulint.programs.gpu_programs import GpuPrograms
@@ -121,7 +120,6 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         return
     yield from _fastai(document, module, project)
     yield from _arguments(document, module, project)
-    feeding = project.fact(HostToDevice)
     for loader in project.fact(LoaderFlow).in_module(module):
         if not loads_in_process(project, loader):
             continue
@@ -129,8 +127,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         known = [settings_of(project, loader, ref) for ref in argument.refs]
         if any(_divides(ref) or _is_excluded(ref) or is_exception(project, ref) for ref in argument.refs):
             continue  # 0 would stop the program, lead elsewhere, or is for other machines
-        moved = any(True for _ in project.fact(DeviceTransfers).transfers_of(loader))
-        if not moved and feeding.mover(loader) is None and not is_moved_outside(project, loader):
+        if not is_moved(project, loader):
             continue
         if worker_reasons.is_fallback(loader) or worker_reasons.is_tried(loader):
             continue
