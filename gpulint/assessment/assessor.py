@@ -18,6 +18,7 @@ from gpulint.assessment.subject import Subject
 from gpulint.finding import Severity
 from gpulint.impact import SELDOM, Cost, Impact, Level, Range
 from gpulint.records import dataclass
+from gpulint.workload.converted_samples import MANY_ROWS, makes_each_row
 from gpulint.workload.item_work import ItemWork, ItemWorks
 
 if TYPE_CHECKING:
@@ -159,6 +160,10 @@ def _of_samples(subject: Subject, cost: Cost, batch: Batch) -> Loss:
         return Loss((low * batch.size, high * batch.size), None, told, not _has_large_model(subject))
     work = subject.project.fact(ItemWorks).of(cost.loader)
     low, high = sample_seconds(work, batch)
+    if not work.kinds and batch.size >= MANY_ROWS and makes_each_row(subject.project, cost.loader):
+        low, high = figure("sample_seconds", "row")
+        told = f"{told} in the training process (a tensor for each row)"
+        return Loss((low * batch.size, high * batch.size), None, cost.basis or told, False)
     said = work.phrase or ("nothing but look-ups is seen" if work.known else "what a sample costs is unknown")
     phrase = f"{told} in the training process ({said})"
     return Loss((low * batch.size, high * batch.size), None, cost.basis or phrase)

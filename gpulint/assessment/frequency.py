@@ -21,11 +21,12 @@ from gpulint.training.guards import Guards
 from gpulint.training.loader_calls import only_predicts
 from gpulint.training.loader_passing import is_kept_from
 from gpulint.training.loop_contexts import LoopContexts
+from gpulint.training.loop_iterables import unwrap_iterable
 from gpulint.training.loop_roles import Role
 from gpulint.training.own_trainings import MANY, steps_of_round
 from gpulint.training.unknown_settings import is_by_unknown_setting
 from gpulint.training.warm_up_epochs import is_in_warm_up
-from gpulint.workload.data_split import Split, split_of
+from gpulint.workload.data_split import Split, split_of, split_of_loop
 from gpulint.workload.sample_preprocessing import is_held_out
 from gpulint.workspace.module_index import LOOPS, NodeRef
 
@@ -253,7 +254,10 @@ def draws_held_out(project: Project, loader: Loader) -> bool:
         return True
     if Role.STEP in roles:  # perhaps for a function that gives out a loader to train with as well
         return is_held_out(loader.variable) and any(
-            _passes_beside(project, read.where) or _passes_without_steps(project, loader, read.where) for read in reads
+            _passes_beside(project, read.where)
+            or _passes_without_steps(project, loader, read.where)
+            or _is_of_phase(read.where)
+            for read in reads
         )
     if roles and roles <= {Role.EVAL, Role.EPOCH} and Role.EVAL in roles:
         return True
@@ -265,6 +269,16 @@ def _passes_beside(project: Project, read: NodeRef) -> bool:
     """Return whether batches are read by a loop that takes no training steps itself, whatever is around it."""
     loop = read.node
     return isinstance(loop, LOOPS) and project.fact(LoopContexts).role(read.module, loop) in (Role.EVAL, Role.OTHER)
+
+
+def _is_of_phase(read: NodeRef) -> bool:
+    """Return whether a loop reads one of several loaders, by whether a phase trains or evaluates (``for phase in
+    ("train", "val"): for batch in loaders[phase]``)."""
+    if not isinstance(read.node, ast.For):
+        return False
+    taken = unwrap_iterable(read.node.iter)
+    key = taken.slice if isinstance(taken, ast.Subscript) else None
+    return isinstance(key, ast.Name) and split_of_loop(read.module, key) is Split.BOTH
 
 
 def _passes_without_steps(project: Project, loader: Loader, read: NodeRef) -> bool:

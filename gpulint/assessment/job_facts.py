@@ -49,7 +49,7 @@ _INSTALLER = regex.compile(r"\b(?:pip3?|uv|poetry|pdm|pipenv|pixi)\b")
 _AGAIN = regex.compile(r"git\+|--upgrade\b|(?<!\S)-U\b|--force-reinstall|--ignore-installed|--target\b")
 """What makes an installer do its work again."""
 _SET_UP = regex.compile(
-    r"(?:^|[_-])(?:set-?up|install|bootstrap"
+    r"(?:^|[_-])(?:set-?up|install|bootstrap|provision"
     r"|(?:create|make|prep|prepare|build|init)[_-](?:\w+[_-])?(?:v|conda)?env(?:ironment|s)?"
     r"|(?:v|conda)?env(?:ironment)?[_-](?:prep|build|creation|init))(?:[_-]|$)",
     re.IGNORECASE,

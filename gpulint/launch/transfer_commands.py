@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 INSTALL_SCRIPT = "an install script"
 """What a command runs that fetches a script of unknown content."""
 _PYTHON = regex.compile(r"(python|pypy)[\d.]*")
+_TRIALS = frozenset(
+    "--help --version --synthetic --dry-run --dry_run --smoke --smoke-test --self-test --selftest".split()
+)
+"""Options of programs that are started to see whether they run."""
 _PIP = regex.compile(r"pip[\d.]*")
 _SMALL = regex.compile(
     r"\.(sh|txt|json|ya?ml|py|cfg|toml|md|asc|gpg|key|pem|cer|crt|list|deb|patch|html?)(\?|$)|/(releases|api|"
@@ -141,9 +145,17 @@ def only_prepares(models: Models, command: Command) -> bool:
         return True
     if words[0] in _PREPARES:
         return "run" not in words[1:2]
+    if words[0] == "command":
+        return words[1:2] in (("-v",), ("-V",))
     if not _PYTHON.fullmatch(words[0]):
         return False
     return words[1:2] in (("-c",), ("-V",), ("--version",)) or words[1:3] in (("-m", "venv"), ("-m", "pip"))
+
+
+def only_tries(command: Command) -> bool:
+    """Return whether a command tells its program to try out what was installed (``python demo.py --synthetic``)."""
+    words = words_of(command)
+    return not _TRIALS.isdisjoint(words) and not any("bench" in word for word in words)
 
 
 def only_brings(models: Models, command: Command) -> bool:

@@ -13,7 +13,7 @@ from gpulint.launch.gpu_counts import gpus_of
 from gpulint.launch.image_runs import ImageRuns
 from gpulint.launch.job_index import JobIndex
 from gpulint.launch.program_launches import is_uncalled
-from gpulint.launch.transfer_commands import install_tool, only_prepares
+from gpulint.launch.transfer_commands import install_tool, only_prepares, only_tries
 from gpulint.libraries.gpu_libraries import PLAIN_COMMANDS
 from gpulint.libraries.schedulers import batch_systems
 from gpulint.programs.foreign_programs import asks_for_gpus, runs_known_program, trains_where_gpus_are
@@ -218,6 +218,8 @@ class GpuJobs:
             return False  # `conda run python train.py`
         known = {id(item.launch.command) for items in job.calls.values() for item in items}
         known |= {id(item.launch.command) for item in job.launches if self._tries(item)}
+        if not job.task.system:
+            known |= {id(item.launch.command) for item in job.launches if only_tries(item.launch.command)}
         installs = any(install_tool(self._project.models, item.command) for item in job.commands)
         return all(
             id(item.command) in known

@@ -34,6 +34,7 @@ _EVALUATES = regex.compile(
     r"(^|[\W_])(test(ing|er)?|eval(uat\w+)?|val(id\w*)?|infer(ence)?|predict(ion|or)?|demo)($|[\W_\d])", re.IGNORECASE
 )
 
+_ONE_COPY, _COPIES = "the copy of the file has its own fix", "the copies of the file have their own fixes"
 _MOST_PROGRAMS = 3
 """Programs of one job that its heading names."""
 
@@ -88,6 +89,8 @@ class Cause:
             return ""
         if conditions := self._conditions_elsewhere():
             said += "; elsewhere: " + "; ".join(conditions)
+        if self.copies and isinstance(fix, Fix) and fix.edits:
+            said += f"; {_ONE_COPY if len(self.copies) == 1 else _COPIES} (`--impact low`)"
         if self.repaired is self.results[0]:
             return said
         return f"at {context.place(found.path, found.span).rpartition(':')[0]}: {said}"

@@ -197,8 +197,7 @@ def _classes(project: Project, ref: NodeRef) -> list[tuple[ModuleIndex, ast.Clas
 def _unsendable(project: Project, ref: NodeRef) -> str:
     """Return what a value is that no other process can be sent: a lambda, a function that another one makes, of a class
     that a function defines, or something of this process. Empty if it is none of those."""
-    inner = isinstance(ref.node, FUNCTIONS) and ref.module.class_of(ref.node) is None
-    if isinstance(ref.node, ast.Lambda) or (inner and ref.module.function(ref.node) is not None):
+    if isinstance(ref.node, ast.Lambda) or (isinstance(ref.node, FUNCTIONS) and _is_local(ref)):
         return INNER
     if isinstance(ref.node, ast.GeneratorExp):
         return "a generator"
@@ -209,6 +208,12 @@ def _unsendable(project: Project, ref: NodeRef) -> str:
         if matches(handles(project, "file"), names):
             return f"what `{ast.unparse(ref.node.func)}` opened"
     return INNER if any(where.function(owner) is not None for where, owner in _classes(project, ref)) else ""
+
+
+def _is_local(ref: NodeRef) -> bool:
+    """Return whether a function is defined in another one, perhaps in a method, and is itself no method."""
+    scopes = (up for up in ref.module.syntax.ancestors(ref.node) if isinstance(up, (*FUNCTIONS, ast.ClassDef)))
+    return isinstance(next(scopes, None), FUNCTIONS)
 
 
 def held(project: Project, module: ModuleIndex, value: ast.expr) -> Iterator[NodeRef]:

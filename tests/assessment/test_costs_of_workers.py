@@ -845,3 +845,48 @@ def test_pinning_pays_together_with_workers(tmp_path: Path, given: str, said: bo
     results = scan(tmp_path, {"net.py": "", "train.py": text}).results
     (help_text,) = [one.finding.help for one in results if one.finding.rule.code == "GPU301"]
     assert ("together with workers (GPU303)" in help_text) is said
+
+
+PHASES = """\
+train_loader = DataLoader(Photos(paths), batch_size=128, num_workers=8)
+val_loader = DataLoader(Photos(more), batch_size=128)
+loaders = {"train": train_loader, "val": val_loader}
+model = Net().cuda()
+for epoch in range(90):
+    for phase in PHASES:
+        for images, labels in LOADER:
+            loss = nn.functional.cross_entropy(model(images.cuda()), labels.cuda())
+            loss.backward()
+            if phase == "train":
+                optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("phases", "loader", "often"),
+    [
+        ('["train", "val"]', "loaders[phase]", "every evaluation batch"),
+        ('("train", "val")', "enumerate(loaders[phase])", "every evaluation batch"),
+        ('["train", "val"]', "val_loader", "every step"),
+    ],
+)
+def test_loaders_of_phases(tmp_path: Path, phases: str, loader: str, often: str) -> None:
+    head, _, _ = IMAGES.partition("loader =")
+    loops = PHASES.replace("PHASES", phases).replace("LOADER", loader)
+    loops = loops.replace("for images, labels", "for _, (images, labels)") if "enumerate" in loader else loops
+    report = scan(tmp_path, {"net.py": "", "train.py": HEAD + head + loops})
+    found = [one.finding.impact.basis for one in report.results if one.finding.rule.code == "GPU303"]
+    assert [basis.partition(",")[0] for basis in found] == [often]
+
+
+def test_a_loop_in_a_folder_that_is_not_scanned(tmp_path: Path) -> None:
+    """The folder is read for what the program calls in it."""
+    head, _, loader = IMAGES.partition("loader =")
+    body = f"from third_party.steps import train_epoch\n\nloader ={loader}train_epoch(3, loader, model=Net().cuda())\n"
+    (tmp_path / "third_party").mkdir()
+    for moves, number in (("images = images.cuda()", 1), ("pass", 0)):
+        step = f"def train_epoch(epoch, batches, model):\n    for images, labels in batches:\n        {moves}\n"
+        (tmp_path / "third_party/steps.py").write_text(f"{step}        model(images).sum().backward()\n")
+        report = scan(tmp_path, {"net.py": "", "train.py": HEAD + head + body})
+        found = [one for one in report.results if one.finding.rule.code == "GPU303"]
+        assert len(found) == number

@@ -299,3 +299,39 @@ def test_a_round_for_each_field_that_slices_arrays_is_little_work(
 ) -> None:
     lines = _FIELDS.format(fields=fields, work=work).splitlines()
     assert found(tmp_path, rows(*lines)).split(",")[0] == level
+
+
+MAPPED = """\
+import numpy as np
+
+class Rows(Dataset):
+    def __init__(self, path):
+        self.data = np.memmap(path, dtype="float32", mode="r", shape=(1000000, 768))
+
+    def __getitem__(self, index):
+        return {sample}
+
+    def __len__(self):
+        return 1000000
+
+loader = DataLoader(Rows("rows.bin"), batch_size={size}, shuffle=True, num_workers=0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("sample", "size", "level"),
+    [
+        ("torch.tensor(self.data[index]), 0", 4096, "medium"),
+        ("torch.from_numpy(self.data[index].copy()), 0", 4096, "medium"),
+        ("torch.from_numpy(self.data[index].copy()), 0", 64, "low"),
+    ],
+)
+def test_a_tensor_for_each_row_of_a_large_batch(tmp_path: Path, sample: str, size: int, level: str) -> None:
+    assert found(tmp_path, MAPPED.format(sample=sample, size=size)).startswith(f"{level},")
+
+
+@pytest.mark.parametrize(("sample", "size"), [("torch.tensor(self.data[index]), 0", 64), ("self.data[index], 0", 4096)])
+def test_rows_of_small_batches_and_rows_as_they_are(tmp_path: Path, sample: str, size: int) -> None:
+    text = HEAD + MAPPED.format(sample=sample, size=size) + TRAINING
+    report = scan(tmp_path, {"net.py": "", "train.py": text})
+    assert not [one for one in report.results if one.finding.rule.code == "GPU303"]

@@ -561,3 +561,43 @@ def test_a_fix_of_one_loader_names_no_other(job: MakeJob) -> None:
     text = PAIRS.format(valid="2").replace("zip(labelled, unlabelled)", "zip(labelled, others)")
     text = text.replace("plain), batch_size=64, num_workers=0)\nvalid", "plain), batch_size=64, num_workers=2)\nvalid")
     assert "it changes" not in job({"train.py": text}).offer("GPU303").description
+
+
+LOCAL_COLLATE = """\
+import cv2
+from torch.utils.data import DataLoader, Dataset
+
+
+class Frames(Dataset):
+    def __getitem__(self, index):
+        return cv2.imread(self.names[index])
+
+
+class Strategy:
+{function}
+        return {given}
+
+
+def main():
+    loader = DataLoader(Frames(), batch_size=8, collate_fn=Strategy().get_collate())
+    for epoch in range(90):
+        for x in loader:
+            loss = model(x.cuda()).sum()
+            loss.backward()
+            optimizer.step()
+
+
+if __name__ == "__main__":
+    main()
+"""
+OF_METHOD = "    def get_collate(self):\n        def collate(batch):\n            return torch.stack(batch)\n"
+OF_CLASS = "    def collate(self, batch):\n        return torch.stack(batch)\n\n    def get_collate(self):"
+
+
+@pytest.mark.parametrize(
+    ("function", "given", "is_local"), [(OF_METHOD, "collate", True), (OF_CLASS, "self.collate", False)]
+)
+def test_a_function_within_a_method_is_not_sent(job: MakeJob, function: str, given: str, is_local: bool) -> None:
+    offered = job({"train.py": LOCAL_COLLATE.format(function=function, given=given)}).offer("GPU303")
+    said = "`collate_fn` has to be a function of the module where workers are spawned instead of forked"
+    assert (said in offered.description) is is_local

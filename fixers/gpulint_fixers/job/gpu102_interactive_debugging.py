@@ -22,6 +22,7 @@ from gpulint.training.unfinished_loops import stops_unfinished_loop
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 from gpulint_fixers.edits.imports import drop_import
 from gpulint_fixers.edits.statements import remove_statement, with_own_comment
+from gpulint_fixers.job.debuggers_beside import beside, with_more
 from gpulint_fixers.job.failure_tests import FINITE, error_for_failure, is_failure
 from gpulint_fixers.job.unhandled_cases import error_for
 
@@ -37,6 +38,15 @@ _UNLESS = "unless somebody looks at the results there"
 
 
 def fix(finding: Finding, project: Project) -> Fix | Declined:
+    """Take out a debugger, with the others of its function that are as safely taken out: without them it would stop
+    there."""
+    made = _alone(finding, project)
+    if not isinstance(made, Fix) or made.safety is not Safety.SAFE:
+        return made
+    return with_more(made, [_alone(other, project) for other in beside(finding, project)])
+
+
+def _alone(finding: Finding, project: Project) -> Fix | Declined:
     found, document = finding.payload, project.document(finding.path)
     if not isinstance(found, Stop) or document is None or document.python is None:
         return Declined("the finding does not say which statement it is")

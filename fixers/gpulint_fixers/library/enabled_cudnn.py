@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import re
 
-from gpulint_rules.library.cudnn_switch import copy_that_keeps_it
+from gpulint_rules.library.cudnn_switch import copy_that_keeps_it, has_seeds, is_reproducible
 
 from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.python import PythonModule
-from gpulint.fix import Declined, Fix, Safety
+from gpulint.fix import Declined, Edit, Fix, Safety
 from gpulint.project import Project
 from gpulint_fixers.edits.statements import remove_statement, with_own_comment, without_gaps
 from gpulint_fixers.library.needed_modes import exceeds_cudnn
@@ -19,6 +19,12 @@ _REASON = regex.compile(
     r"error|bug|crash|fail|fault|support|nan\b|wrong|slow|memory|differ|need|because|work|issue", re.IGNORECASE
 )
 """Words of comments that say why cuDNN is off."""
+_USES = "let convolutions and recurrent layers use cuDNN, whose kernels round differently"
+_SEEDED = (
+    f"{_USES}, so that results differ in the last digits, and make it deterministic instead, "
+    "as the program sets seeds so that its runs are alike"
+)
+_AS_BEFORE = f"{_USES}, so that results differ in the last digits, but still not between runs"
 
 
 def enable_cudnn(document: Document, node: ast.AST | None, project: Project) -> Fix | Declined:
@@ -38,13 +44,26 @@ def enable_cudnn(document: Document, node: ast.AST | None, project: Project) -> 
     above, behind = source.line(edit.span.line - 1).strip(), comment_behind(module, node)
     if (above.startswith("#") or behind) and _REASON.search(f"{above if above.startswith('#') else ''} {behind}"):
         return Declined("a comment beside it may say why cuDNN is off")
+    target = node.targets[0]
+    if index is not None and isinstance(target, ast.Attribute) and has_seeds(project, index, node):
+        if not is_reproducible(project, index, node):
+            return Fix(_SEEDED, Safety.UNSAFE, (_made_deterministic(module, node, target),))
+        return Fix(_AS_BEFORE, Safety.UNSAFE, tuple(without_gaps(source, [with_own_comment(source, edit)])))
     edits = tuple(without_gaps(source, [with_own_comment(source, edit)]))
     return Fix(
-        "let convolutions and recurrent layers use cuDNN, whose kernels round differently, so that results differ in "
-        "the last digits (`cudnn.deterministic` keeps them the same in each run)",
+        f"{_USES}, so that results differ in the last digits (`cudnn.deterministic` keeps them the same in each run)",
         Safety.UNSAFE,
         edits,
     )
+
+
+def _made_deterministic(module: PythonModule, node: ast.Assign, target: ast.Attribute) -> Edit:
+    """Set ``cudnn.deterministic = True`` in place of a statement and of the comment behind it."""
+    start, end = module.offsets(node)
+    if comment_behind(module, node):
+        line, column = module.source.position(end)
+        end += len(module.source.line(line)[column - 1 :].rstrip())
+    return Edit(module.path, module.span_at(start, end), f"{module.text(target.value)}.deterministic = True")
 
 
 def comment_behind(module: PythonModule, node: ast.stmt) -> str:

@@ -47,8 +47,8 @@ from gpulint.impact import Cost
 from gpulint.launch.job_index import JobIndex
 from gpulint.launch.program_launches import Launch, launches
 from gpulint.libraries import gate_words
-from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.placement.host_to_device import HostToDevice
+from gpulint.placement.outside_loops import is_moved
 from gpulint.programs.drawn_batches import drawn_batch_makers
 from gpulint.programs.gpu_jobs import GpuJobs
 from gpulint.programs.gpu_programs import GpuPrograms
@@ -71,7 +71,7 @@ from gpulint.values.replaced_settings import is_default
 from gpulint.values.training_configs import settings
 from gpulint.values.unread_settings import is_unread
 from gpulint.workload import loaded_sets
-from gpulint.workload.dataset_work import works_per_sample
+from gpulint.workload.converted_samples import takes_time
 from gpulint.workload.default_tensors import defaults_to_gpu
 from gpulint.workload.gpu_samples import gpu_part
 from gpulint.workload.making_commands import settings_of
@@ -120,7 +120,6 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         return
     yield from _fastai(document, module, project)
     yield from _arguments(document, module, project)
-    feeding = project.fact(HostToDevice)
     for loader in project.fact(LoaderFlow).in_module(module):
         if not loads_in_process(project, loader):
             continue
@@ -128,8 +127,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
         known = [settings_of(project, loader, ref) for ref in argument.refs]
         if any(_divides(ref) or _is_excluded(ref) or is_exception(project, ref) for ref in argument.refs):
             continue  # 0 would stop the program, lead elsewhere, or is for other machines
-        transfers = tuple(project.fact(DeviceTransfers).transfers_of(loader))
-        if not transfers and feeding.mover(loader) is None:
+        if not is_moved(project, loader):
             continue
         if worker_reasons.is_fallback(loader) or worker_reasons.is_tried(loader):
             continue
@@ -142,7 +140,7 @@ def check(document: Document, project: Project) -> Iterator[Finding]:
             or project.fact(UndrawnLoaders).only_first_batches(loader.module, loader.node)
         ):
             continue
-        if _needs_one_process(project, loader) or not works_per_sample(project, loader):
+        if _needs_one_process(project, loader) or not takes_time(project, loader):
             continue
         default = [value for one in known for value in one.values if is_default(project, value)]
         if any(always_overridden(project, key_of(ref.node), ref.module.path) for ref in argument.refs):

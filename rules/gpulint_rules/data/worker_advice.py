@@ -22,6 +22,7 @@ from gpulint.training.one_item_loops import has_one_round
 from gpulint.transfers.shard_counts import most_workers
 from gpulint.values.constants import Constants, Value
 from gpulint.workload.changed_parts import parts_change_within_pass
+from gpulint.workload.converted_samples import picks_many_rows
 from gpulint.workload.documented_workers import documented_zero
 from gpulint.workload.global_draws import NUMPY, drawing_set, global_draw
 from gpulint.workload.gpu_samples import pinning_part
@@ -68,6 +69,7 @@ _PLAIN_KEY = regex.compile(
     re.IGNORECASE,
 )
 """Names of the one number of workers that a program has."""
+_WHOLE = ", or let `__getitem__` take the indices of a whole batch (`sampler=BatchSampler(...)`, `batch_size=None`)"
 _CALLS = 3
 """Calls through which the loops are looked for that make a new loader in each round."""
 _MANY = 16
@@ -151,6 +153,8 @@ def advice(project: Project, loader: Loader) -> str:
         said += _UNSEEDED.format(f" of `{some}`" if some else "", drawn)
     if name := followed_sampler(project, loader):
         said += _DRAWN_AHEAD.format(name)
+    if not project.fact(ItemWorks).of(loader).kinds and picks_many_rows(project, loader):
+        said += _WHOLE
     if project.fact(ItemWorks).of(loader).keeps:
         return said + _OWN_CACHES
     return said + (_NEXT_PASS if _changes_within_pass(project, loader) else "")

@@ -45,6 +45,7 @@ from gpulint.launch.job_index import JobIndex
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.without_gpu import is_only_called_without_gpu
 from gpulint.project import Project
+from gpulint.query import query
 from gpulint.records import dataclass
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.outside_names import named_elsewhere
@@ -163,11 +164,19 @@ def _guarded(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
 
 
 def _in_own_demo(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
-    """``if __name__ == "__main__"`` of a module that others import and that trains nothing itself, or what is only
-    called there."""
-    if not any(project.fact(GpuPrograms).users(module.path)) or project.fact(LoopContexts).has_training_step(module):
+    """``if __name__ == "__main__"`` of a module that others import and that trains nothing on a GPU itself, or what is
+    only called there."""
+    programs = project.fact(GpuPrograms)
+    trains = project.fact(LoopContexts).has_training_step(module) and _names_gpu(project, module)
+    if trains or not any(programs.users(module.path)):
         return False
     return _is_in_main_block(module, call) or _is_for_main_block(project, module, call)
+
+
+@query
+def _names_gpu(project: Project, module: ModuleIndex) -> bool:
+    """Return whether the words of a module itself say that it uses a GPU, not only those of what imports it."""
+    return project.fact(GpuPrograms).words.computes_on_gpu(module.syntax.source.text.encode("utf-8", "replace"))
 
 
 def _is_in_main_block(module: ModuleIndex, node: ast.AST) -> bool:

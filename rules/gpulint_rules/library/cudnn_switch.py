@@ -16,6 +16,7 @@ from gpulint.training.guards import Guards
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex
 from gpulint_rules.library.cudnn_layers import MAX_PROGRAMS, has_no_layers, programs_of
+from gpulint_rules.library.debug_places import is_switched_on
 from gpulint_rules.library.opposite_switches import always_runs, is_switched_back
 from gpulint_rules.library.shared_switches import Switch, grouped, switch
 
@@ -28,6 +29,7 @@ _AGAIN = regex.compile(
 """Signs of gradients of gradients, or of gradients in evaluation mode."""
 _SETS = regex.compile(r"cudnn\.enabled\s*=")
 _DETERMINISTIC = regex.compile(r"cudnn\.deterministic\s*=\s*True|use_deterministic_algorithms\(True")
+_SEEDED = regex.compile(r"\b(manual_seed(_all)?|seed_everything|set_seed|seed_all)\(")
 _PAIRS = {"__enter__": "__exit__", "__init__": "__exit__", "start": "stop", "enable": "disable", "disable": "enable"}
 """Methods that switch something, and those that switch it back."""
 MAX_COPIES = 20
@@ -88,10 +90,23 @@ def is_reproducible(project: Project, module: ModuleIndex, statement: ast.stmt) 
     )
 
 
+def has_seeds(project: Project, module: ModuleIndex, statement: ast.stmt) -> bool:
+    """Return whether a program that runs a statement sets the seeds of PyTorch, so that its runs should be alike."""
+    if regex.occurs(_SEEDED, module.syntax.source.text):
+        return True
+    programs = programs_of(project, module, statement)
+    return len(programs) <= MAX_PROGRAMS and any(
+        project.fact(MultiGpuUse).of(path).mentions(_SEEDED) for path in programs
+    )
+
+
 def _stays(project: Project, module: ModuleIndex, statement: ast.stmt) -> bool:
-    """Return whether a statement switches cuDNN off in any case, for the whole of a program."""
+    """Return whether a statement switches cuDNN off in any case, for the whole of a program: not only where cuDNN has
+    failed (``except RuntimeError:``)."""
     return (
         not project.fact(Guards).is_conditional(module, statement)
+        and not project.fact(Guards).is_error_path(module, statement)
+        and not is_switched_on(project, module, statement)
         and not _is_switched_back(module, statement)
         and not _is_for_workers(module, statement)
         and not is_switched_back(project, module, statement, _SETS, _may_switch_on(project))
