@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 
 from gpulint_rules.job.gpu102_interactive_debugging import Stop, check
 
@@ -13,6 +13,10 @@ from gpulint.finding import Finding
 from gpulint.fix import Declined, Fix, Safety
 from gpulint.project import Project
 from gpulint.query import query
+from gpulint.workspace.module_index import FunctionNode, ModuleIndex
+
+MOST = 8
+"""Most debuggers of a function that a fix takes out with the first: nobody leaves more."""
 
 
 def with_more(made: Fix, others: Iterable[Fix | Declined]) -> Fix:
@@ -27,22 +31,21 @@ def with_more(made: Fix, others: Iterable[Fix | Declined]) -> Fix:
 
 
 def beside(finding: Finding, project: Project) -> list[Finding]:
-    """Return the other debuggers of the function around one."""
+    """Return the other debuggers of the function around one, at most :data:`MOST`."""
     document, own = project.document(finding.path), finding.payload
     module = project.module(document) if document is not None else None
     if module is None or not isinstance(own, Stop) or own.statement is None:
         return []
-    home, found = module.function(own.statement), list[Finding]()
-    for one in _stops(project, finding.path):
-        stop = one.payload
-        if isinstance(stop, Stop) and stop.statement not in (None, own.statement):
-            assert stop.statement is not None
-            found += [one] if module.function(stop.statement) is home else []
-    return found
+    found = _by_function(project, module).get(module.function(own.statement), ())
+    return [one for one in found[: MOST + 1] if one.payload != own][:MOST]
 
 
 @query
-def _stops(project: Project, path: Path) -> list[Finding]:
-    """The debuggers that are left in a module."""
-    document = project.document(path)
-    return list(check(document, project)) if document is not None else []
+def _by_function(project: Project, module: ModuleIndex) -> dict[FunctionNode | None, list[Finding]]:
+    """The debuggers that are left in a module, by the function that they are in; None for those in none."""
+    found = defaultdict[FunctionNode | None, list[Finding]](list)
+    document = project.document(module.path)
+    for one in check(document, project) if document is not None else ():
+        if isinstance(one.payload, Stop) and one.payload.statement is not None:
+            found[module.function(one.payload.statement)].append(one)
+    return found
