@@ -48,6 +48,7 @@ from gpulint.assessment import (
     step_lengths,
     uncalled,
     unused_modules,
+    windows_authors,
     worker_facts,
     worker_settings,
 )
@@ -175,6 +176,12 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("one evaluation after the training", 1, frequency.evaluates_once, kinds=frozenset({"held-graphs"})),
     Circumstance("for a machine without GPU", TO_LOW, place_facts.is_without_gpu),
     Circumstance("its saved outputs name the CPU", TO_LOW, author_machines.names_cpu, not_kinds=_START),
+    Circumstance(
+        "TensorFlow on Windows, where it finds no GPU",
+        TO_LOW,
+        windows_authors.has_no_gpu_on_windows,
+        not_kinds=_START,
+    ),
     Circumstance("its logs name the CPU", TO_LOW, author_notes.logs_name_cpu, not_kinds=_START),
     Circumstance("its README says that it runs on a CPU", TO_LOW, author_notes.notes_name_cpu, not_kinds=_START),
     Circumstance("on the CPU by default", TO_LOW, place_facts.is_on_cpu_by_default, not_kinds=_START),

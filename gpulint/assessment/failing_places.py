@@ -45,6 +45,8 @@ def fails_there(subject: Subject) -> bool:
         return False
     if _is_not_reached(subject.project, module, node, MAX_CALLS) or _only_failing_import(subject.project, module, node):
         return True
+    if isinstance(node, LOOPS) and _stops(subject.project, module, node):
+        return True
     loader = subject.cost.loader if subject.cost is not None else None
     if loader is not None and (
         failing_sample(subject.project, loader) is not None or _is_drawn_in_vain(subject.project, loader)

@@ -6,14 +6,15 @@ from __future__ import annotations
 import ast
 import builtins
 from collections import Counter
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint.assessment.constants import table
+from gpulint.assessment.coordinates import is_of_coordinates
+from gpulint.assessment.integer_results import gives_integers, is_integer
+from gpulint.assessment.layer_rounds import MAX_DEPTH, most, repeats
 from gpulint.documents.python import walk
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
-from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import (
     FUNCTIONS,
     LOOPS,
@@ -28,8 +29,6 @@ from gpulint.workspace.module_index import (
 if TYPE_CHECKING:
     from gpulint.project import Project
 
-MAX_DEPTH = 8
-"""How deep modules and functions within others are followed."""
 _COMPREHENSIONS = (ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)
 _PLAIN = (
     "numpy.",
@@ -87,7 +86,7 @@ def _used_again(project: Project, module: ModuleIndex, owner: ast.ClassDef, dept
             for call in where.calls_of(method) if isinstance(method, FUNCTIONS) else ():
                 name = dotted(call.func)
                 if name.count(".") == 1 and name.startswith("self."):
-                    times = _repeats(project, where, call)
+                    times = repeats(project, where, call)
                     if times is None:
                         return None
                     uses[name] += times
@@ -105,7 +104,7 @@ def _used_again(project: Project, module: ModuleIndex, owner: ast.ClassDef, dept
 def _of_instance(project: Project, func: NodeRef, depth: int) -> int | None:
     """Nodes of a pass through what a name holds; methods, which are followed at each call, count as none."""
     counts = [_of_value(project, ref, depth) for ref in project.fact(Resolver).points_to(func.module, func.node)]
-    return _most(counts)
+    return most(counts)
 
 
 def _of_value(project: Project, ref: NodeRef, depth: int) -> int | None:
@@ -123,14 +122,30 @@ def nodes_of_function(
         return None
     total = 0
     for call in module.calls_of(function):
+        if not making and (is_integer(module, call) or is_of_coordinates(module, function, call)):
+            continue
         count = _of_call(project, module, call, making, depth)
-        times = _repeats(project, module, call) if count else 1
+        times = repeats(project, module, call) if count else 1
         if count is None or times is None:
             return None
         total += count * times
     if not making:
-        total += sum(isinstance(part, ast.BinOp | ast.Subscript) for part in walk(function))
+        parts = (part for part in walk(function) if _computes(part))
+        total += sum(not is_of_coordinates(module, function, part) for part in parts)
     return total
+
+
+def _computes(part: ast.AST) -> bool:
+    """Return whether an expression computes with tensors, perhaps: not ``images.shape[0]`` or ``shape[1:] = ...``."""
+    match part:
+        case ast.Subscript(value=value, ctx=ast.Load()):
+            return last_name(value) not in _SIZES
+        case ast.BinOp(left=left):
+            return not isinstance(left, ast.List)
+    return False
+
+
+_SIZES = frozenset({"shape", "size"})
 
 
 def _of_call(project: Project, module: ModuleIndex, call: ast.Call, making: bool, depth: int) -> int | None:
@@ -141,7 +156,7 @@ def _of_call(project: Project, module: ModuleIndex, call: ast.Call, making: bool
         return 0 if _runs_once(module, call) else None
     names = resolver.call_names(module, call)
     if any(name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper() for name in names):
-        return _most([_layer(name) for name in names if name.startswith("torch.nn.")])
+        return most([_layer(name) for name in names if name.startswith("torch.nn.")])
     if any(name.startswith(_HUBS) for name in names):
         return None
     if any(name.startswith("torch.") for name in names):
@@ -150,7 +165,7 @@ def _of_call(project: Project, module: ModuleIndex, call: ast.Call, making: bool
     found = [_of_origin(project, ref, making, own, depth) for ref in resolver.points_to(module, call.func)]
     known = [count for count in found if count != _OTHER]
     if known:
-        return _most(known)
+        return most(known)
     return _of_others(call, names, making)
 
 
@@ -178,7 +193,8 @@ def _is_of_self(value: ast.expr | None) -> bool:
 
 
 def _runs_once(module: ModuleIndex, call: ast.Call) -> bool:
-    """Return whether one loop at most is around a call of a part of a model, and goes through the parts."""
+    """Return whether the loops around a call of a part of a model go through the parts: one, or as many as lists of
+    parts are within each other (``self.blocks[i][j]``)."""
     loops = list[ast.AST]()
     for up in module.syntax.ancestors(call):
         if isinstance(up, FUNCTIONS):
@@ -187,8 +203,25 @@ def _runs_once(module: ModuleIndex, call: ast.Call) -> bool:
             loops.append(up)
     if not loops:
         return True
-    index = call.func.slice if isinstance(call.func, ast.Subscript) else None
-    return len(loops) == 1 and not isinstance(loops[0], ast.While) and not isinstance(index, ast.Constant)
+    indices = _indices(module, call.func)
+    return (
+        len(loops) <= max(1, len(indices))
+        and not any(isinstance(one, ast.While) for one in loops)
+        and not any(isinstance(one, ast.Constant) for one in indices)
+    )
+
+
+def _indices(module: ModuleIndex, func: ast.expr) -> list[ast.expr]:
+    """The indices of a part in lists of parts, also under a name: of ``part = self.blocks[i][j]``."""
+    if isinstance(func, ast.Name):
+        bindings = module.scope(func).lookup(func.id)
+        values = [one.value for one in bindings if one.kind is BindingKind.ASSIGN and not one.path]
+        func = values[0] if len(values) == len(bindings) == 1 and values[0] is not None else func
+    indices = list[ast.expr]()
+    while isinstance(func, ast.Subscript):
+        indices.append(func.slice)
+        func = func.value
+    return indices
 
 
 _OTHER = -1
@@ -209,14 +242,14 @@ def _of_origin(project: Project, ref: NodeRef, making: bool, own: bool, depth: i
                 return 0 if own else int(table()["graph"]["layer"])
             if not classes:
                 return _OTHER
-            return 0 if own else _most([nodes_of_class(project, *one, depth) for one in classes])
+            return 0 if own else most([nodes_of_class(project, *one, depth) for one in classes])
     return _OTHER
 
 
 def of_method(project: Project, ref: NodeRef, making: bool, own: bool, depth: int) -> int | None:
     """Return the most nodes of a call of a function; of a method of another module, with those of its parts."""
     assert isinstance(ref.node, ast.FunctionDef)
-    if ref.node.name == "__init__":
+    if ref.node.name == "__init__" or (not making and gives_integers(ref.module, ref.node)):
         return 0
     count, owner = nodes_of_function(project, ref.module, ref.node, making, depth), ref.module.class_of(ref.node)
     if count is None or own or owner is None or not is_model_class(project, ref.module, owner):
@@ -234,7 +267,7 @@ def _of_others(call: ast.Call, names: frozenset[str], making: bool) -> int | Non
             return 0 if name in _METHODS else None
         if names and not any(one.startswith(_PLAIN) for one in names) and not _is_method(names):
             return None if making else int(table()["graph"]["operation"])
-        return 0 if making else 1
+        return 0 if making or name in _NO_TENSORS else 1
     if hasattr(builtins, name) or any(one.startswith(_PLAIN) for one in names):
         return 0
     return None if making or not any("." in one for one in names) else int(table()["graph"]["operation"])
@@ -244,6 +277,10 @@ _METHODS = frozenset(
     "register_buffer register_parameter add_module apply parameters modules named_parameters train eval to".split()
 )
 """Methods of all modules that compute nothing."""
+
+
+_NO_TENSORS = frozenset("size dim numel append extend items keys values get format device is_cuda".split())
+"""Methods that make no tensors."""
 
 
 def _is_method(names: frozenset[str]) -> bool:
@@ -256,78 +293,3 @@ def _layer(name: str) -> int | None:
     if last in figures["deep"]:
         return None
     return int(figures["nodes"].get(last, figures["layer"])) if not name.startswith("torch.nn.init.") else 0
-
-
-def _most(counts: list[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return max(known) if known and len(known) == len(counts) else None
-
-
-def _repeats(project: Project, module: ModuleIndex, node: ast.AST) -> int | None:
-    """Return how often loops of a function run a place at most; None where one of them does not say."""
-    times = 1
-    for up in module.syntax.ancestors(node):
-        match up:
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
-                break
-            case ast.While():
-                return None
-            case ast.For():
-                if node in walk(up.iter):
-                    continue
-                sources = [up.iter]
-            case ast.ListComp() | ast.GeneratorExp() | ast.SetComp() | ast.DictComp():
-                sources = [part.iter for part in up.generators]
-            case ast.BinOp(op=ast.Mult(), left=ast.List(), right=count):
-                sources = [ast.Call(ast.Name("range", ast.Load()), [count], [])]
-            case _:
-                continue
-        for source in sources:
-            rounds = _rounds(project, module, source, MAX_DEPTH)
-            if rounds is None:
-                return None
-            times *= rounds
-    return times
-
-
-def _rounds(project: Project, module: ModuleIndex, source: ast.expr, depth: int) -> int | None:
-    """The most items of what a loop runs over."""
-    match source:
-        case ast.List(elts=items) | ast.Tuple(elts=items) if not any(isinstance(one, ast.Starred) for one in items):
-            return len(items)
-        case ast.Call(func=ast.Name(id="range"), args=[*_, count]) if len(source.args) <= 2:
-            return _number(project, module, count)
-        case ast.Call(func=ast.Name(id="len"), args=[inner]):
-            return _rounds(project, module, inner, depth - 1) if depth > 0 else None
-        case ast.Call(func=ast.Name(id="enumerate" | "reversed" | "list" | "tuple"), args=[inner, *_]):
-            return _rounds(project, module, inner, depth - 1) if depth > 0 else None
-        case ast.Call(func=ast.Name(id="zip"), args=parts):
-            found = [_rounds(project, module, part, depth - 1) for part in parts] if depth > 0 else []
-            return min((count for count in found if count is not None), default=None)
-        case ast.ListComp(generators=[generator]):
-            return _rounds(project, module, generator.iter, depth - 1) if depth > 0 else None
-        case ast.Name() | ast.Attribute() if depth > 0:
-            refs = [*_origins(project, module, source)]
-            return _most([_rounds(project, ref.module, ref.node, depth - 1) for ref in refs]) if refs else None  # type: ignore[arg-type]
-    return None
-
-
-def _origins(project: Project, module: ModuleIndex, source: ast.expr) -> Iterator[NodeRef]:
-    for ref in project.fact(Resolver).points_to(module, source):
-        if ref.node is source or ref.path:
-            return
-        if isinstance(ref.node, ast.Call) and last_name(ref.node.func) in ("ModuleList", "Sequential"):
-            inner = ref.node.args[0] if len(ref.node.args) == 1 else None
-            inner = inner.value if isinstance(inner, ast.Starred) else inner
-            yield NodeRef(ref.module, inner if inner is not None else ast.Tuple(ref.node.args, ast.Load()))
-        else:
-            yield ref
-
-
-def _number(project: Project, module: ModuleIndex, count: ast.expr) -> int | None:
-    match count:
-        case ast.Call(func=ast.Name(id="len"), args=[inner]):
-            return _rounds(project, module, inner, MAX_DEPTH)
-    known = project.fact(Constants).of(module, count)
-    numbers = [value for value in known.constants if isinstance(value, int)]
-    return max(numbers) if known.complete and numbers and len(numbers) == len(known.values) else None

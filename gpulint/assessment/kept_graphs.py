@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.assessment.constants import figure
-from gpulint.assessment.graph_nodes import MAX_DEPTH, is_model_class, nodes_of_class, of_method
+from gpulint.assessment.graph_nodes import is_model_class, nodes_of_class, of_method
+from gpulint.assessment.layer_rounds import MAX_DEPTH
 from gpulint.documents.python import walk
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver

@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (name, regex.compile(pattern))
     for name, pattern in (
-        ("volume", r"\bnib(abel)?\b|SimpleITK|sitk\.|pydicom|\bmonai\b|LoadImaged|torchio"),
+        (
+            "volume",
+            r"\bnib(abel)?\b|SimpleITK|sitk\.|pydicom|\bmonai\b|LoadImaged|torchio|\btio\."
+            r"|\b(spatial|roi|patch|output|crop|img)_size\s*=\s*[(\[]\s*\d{2,4}\s*,\s*\d{2,4}\s*,\s*\d{2,4}\s*[)\]]",
+        ),
         ("audio", r"librosa|torchaudio|soundfile|sf\.read|wavfile|[Mm]el_?[Ss]pec|MelSpectrogram|\bwav\b"),
         ("small-image", r"\bCIFAR|cifar10|\bSVHN|STL10|MNIST|TinyImageNet|tiny_imagenet"),
         (

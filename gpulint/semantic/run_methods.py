@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from gpulint.project import Project
 
 _MODULE = "torch.nn.Module"
+_SAME = frozenset("to cuda cpu eval train float half double bfloat16 requires_grad_".split())
+"""Methods of a module that return the module itself."""
 
 
 @query
@@ -44,17 +46,30 @@ def run_method(project: Project, module: ModuleIndex, call: ast.Call) -> tuple[N
 
 
 def _made(project: Project, module: ModuleIndex, name: ast.Name) -> NodeRef | None:
-    """The class of the object that a name stands for, which is bound once, to what the class makes."""
+    """The class of the object that a name stands for, which is bound to what the class makes, and else to itself, as a
+    model is that moves (``model = model.to(device)``)."""
     bindings = module.scope(name).lookup(name.id)
-    if len(bindings) != 1 or bindings[0].kind is not BindingKind.ASSIGN or bindings[0].path:
+    if any(one.kind is not BindingKind.ASSIGN or one.path or one.value is None for one in bindings):
         return None
-    value, resolver = bindings[0].value, project.fact(Resolver)
+    values = [_unmoved(one.value) for one in bindings if one.value is not None]
+    made = [one for one in values if not (isinstance(one, ast.Name) and one.id == name.id)]
+    moved = len(values) > 1 or any(_unmoved(one.value) is not one.value for one in bindings if one.value is not None)
+    value, resolver = made[0] if len(made) == 1 else None, project.fact(Resolver)
     if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Name | ast.Attribute):
         return None
     found = resolver.points_to(module, value.func)
     if len(found) != 1 or found[0].path or not isinstance(found[0].node, ast.ClassDef):
         return None
+    if moved and resolver.base_names(found[0].module, found[0].node) != {_MODULE}:
+        return None
     return found[0] if found[0].node.name == last_name(value.func) else None
+
+
+def _unmoved(value: ast.expr) -> ast.expr:
+    """The model that methods of modules return: ``Net()`` of ``Net().to(device).eval()``."""
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _SAME:
+        value = value.func.value
+    return value
 
 
 def _called(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> str:

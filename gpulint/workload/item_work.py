@@ -40,6 +40,7 @@ from gpulint.workload.sample_preprocessing import (
 )
 from gpulint.workload.stored_arrays import reads_stored
 from gpulint.workload.taken_samples import inner_sets
+from gpulint.workload.volume_chains import SPATIAL, chain_works
 from gpulint.workspace.module_index import COMPREHENSIONS, FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
@@ -247,7 +248,8 @@ class ItemWorks:
                 called = [callee for call in calls for callee in self._called(ref.module, call, owner)]
                 called += properties(self._project, ref)
                 todo += [(one, depth + 1) for one in called if not keeps_results(self._project, one)]
-        return found
+        found |= {"volume"} if {"file", SPATIAL} <= found else set()
+        return found - {SPATIAL}
 
     def _called(self, module: ModuleIndex, call: ast.Call, owner: NodeRef | None) -> list[NodeRef]:
         """The functions of the tree that a call runs; on ``self`` the method of the class of the object."""
@@ -266,8 +268,8 @@ class ItemWorks:
                 yield kind
         if call.args and _TRANSFORM.search(last_name(call.func)):
             yield "transform"
-        if call.args and not names and self._reads_volume(module, call.func):
-            yield "volume"
+        if call.args and not names:
+            yield from chain_works(self._project, module, call.func)
         if last_name(call.func) == "convert" and any(getattr(part, "value", None) in _MODES for part in call.args):
             yield "transform" if self._is_of_array(module, call.func, MAX_CALLS) else "image"
 
@@ -284,13 +286,6 @@ class ItemWorks:
             )
             for ref in resolver.points_to(module, method.value)
         )
-
-    def _reads_volume(self, module: ModuleIndex, called: ast.expr) -> bool:
-        """Return whether what is called is a chain of MONAI that reads: ``Compose([LoadImaged("image"), ...])``."""
-        chains = self._project.fact(Resolver).points_to(module, called)
-        made = [ref.node for ref in chains if isinstance(ref.node, ast.Call) and last_name(ref.node.func) == "Compose"]
-        calls = (part for chain in made for part in walk(chain) if isinstance(part, ast.Call))
-        return any(last_name(call.func).startswith("LoadImage") for call in calls)
 
     def _keeps(self, source: NodeRef, alone: bool) -> bool:
         """Return whether a data set keeps its samples; if it does no other work for them (``alone``), perhaps in a

@@ -145,3 +145,76 @@ def test_a_total_that_callers_keep_grows_over_all_epochs(tmp_path: Path, use: st
     files = {"net.py": NET.format(**PLAIN), "train.py": EPOCH.format(use=use)}
     (found,) = bases(tmp_path, files, "GPU204")
     assert found.partition(",")[0] == level
+
+
+POINTS = """\
+import torch
+from torch import nn
+import torch.nn.functional as F
+
+def sample(xyz, count):
+    chosen = torch.zeros(xyz.shape[0], count, dtype={dtype}).to(xyz.device)
+    distance = torch.ones(xyz.shape[0], xyz.shape[1]) * 1e10
+    farthest = torch.randint(0, xyz.shape[1], (xyz.shape[0],))
+    for i in range(count):
+        chosen[:, i] = farthest
+        distance = torch.min(distance, torch.sum((xyz - xyz[:, farthest]) ** 2, -1))
+        farthest = torch.max(distance, -1)[1]
+    return chosen
+
+class Group(nn.Module):
+    def __init__(self, count, widths):
+        super().__init__()
+        self.count = count
+        self.convs = nn.ModuleList()
+        for i in range(len(widths)):
+            convs = nn.ModuleList()
+            for width in widths[i]:
+                convs.append(nn.Conv2d(3, width, 1))
+            self.convs.append(convs)
+
+    def forward(self, xyz):
+        index = sample(xyz, self.count)
+        x = xyz[index]
+        for i in range(len(self.convs)):
+            for j in range(len(self.convs[i])):
+                conv = self.convs[i][j]
+                x = F.relu(conv(x))
+        return x
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.group = Group(1024, {widths})
+
+    def forward(self, xyz):
+        return self.group(xyz)
+"""
+
+
+@pytest.mark.parametrize(
+    ("widths", "dtype", "level"),
+    [
+        ("[[16, 16, 32], [32, 32, 64]]", "torch.long", "low"),
+        ("[[16] * depth, [32, 32, 64]]", "torch.long", "medium"),  # of unknown length
+        ("[[16, 16, 32], [32, 32, 64]]", "torch.float", "medium"),  # the samples may have a graph
+        (f"[{[16] * 60}, {[32] * 60}]", "torch.long", "medium"),
+    ],
+)
+def test_layers_of_nested_lists_are_counted(tmp_path: Path, widths: str, dtype: str, level: str) -> None:
+    net = POINTS.replace("{widths}", widths).replace("{dtype}", dtype)
+    (found,) = bases(tmp_path, {"net.py": net, "train.py": TRAIN.format(**PLAIN)}, "GPU204")
+    assert found.partition(",")[0] == level
+
+
+@pytest.mark.parametrize(("name", "level"), [("xyz", "low"), ("new_xyz", "low"), ("x", "medium")])
+def test_what_is_computed_of_coordinates_alone_has_no_graph(tmp_path: Path, name: str, level: str) -> None:
+    work = "".join(f"    near = ({name} - {number}) ** 2\n" for number in range(250))
+    head = f"import torch\nfrom torch import nn\n\ndef near({name}):\n{work}    return near\n"
+    net = (
+        f"{head}\nclass Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.layer = nn.Linear(3, 10)\n\n"
+        "    def forward(self, points):\n        return self.layer(near(points))\n"
+    )
+    (found,) = bases(tmp_path, {"net.py": net, "train.py": TRAIN.format(**PLAIN)}, "GPU204")
+    assert found.partition(",")[0] == level
