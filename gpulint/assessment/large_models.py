@@ -107,9 +107,11 @@ def _indices(module: ModuleIndex, table: ast.Dict) -> list[ast.expr]:
 
 def _is_other_value(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
     """Return whether a text is one of the values of an option, of which another one is the default:
-    ``add_argument("--arch", default="resnet18", choices=["resnet18", "vit_l_16"])``."""
+    ``add_argument("--arch", default="resnet18", choices=["resnet18", "vit_l_16"] + more)``."""
     listed = module.syntax.parents.get(node)
     keyword = module.syntax.parents.get(listed) if isinstance(listed, ast.List | ast.Tuple | ast.Set) else None
+    while isinstance(keyword, ast.BinOp) and isinstance(keyword.op, ast.Add):
+        keyword = module.syntax.parents.get(keyword)
     call = module.syntax.parents.get(keyword) if isinstance(keyword, ast.keyword) else None
     if not isinstance(node, ast.Constant) or not isinstance(keyword, ast.keyword) or keyword.arg != "choices":
         return False

@@ -85,11 +85,12 @@ def test_the_entry_of_the_default_decides(
     assert is_long(tmp_path, capsys, made, default, tables=tables) is long
 
 
+@pytest.mark.parametrize("choices", [CHOICES, f"{CHOICES} + sorted(vars(models))"])
 @pytest.mark.parametrize(("default", "long"), [("small", False), ("vit_l_16", True)])
 def test_the_value_of_the_default_decides(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], default: str, long: bool
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], default: str, long: bool, choices: str
 ) -> None:
-    assert is_long(tmp_path, capsys, "    model = models.get_model(args.arch)", default, choices=CHOICES) is long
+    assert is_long(tmp_path, capsys, "    model = models.get_model(args.arch)", default, choices=choices) is long
 
 
 def test_a_job_that_passes_the_large_one_decides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
