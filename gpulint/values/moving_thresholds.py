@@ -8,9 +8,9 @@ import re
 
 from gpulint import regex
 from gpulint.documents.python import walk
+from gpulint.values.clocks import CLOCKS
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, last_name
 
-_CLOCKS = frozenset({"time", "monotonic", "perf_counter", "process_time"})
 _COUNTS = regex.compile(
     r"(^|_)(now|time|clock|i|n|it|iters?|iterations?|steps?|batch(es)?|samples|images|tokens|seen|count|counter)(_|$)",
     re.IGNORECASE,
@@ -43,7 +43,7 @@ def waits_for_clock(part: ast.AST, holds: bool) -> bool:
 
 
 def _asks_clock(node: ast.expr) -> bool:
-    return any(isinstance(one, ast.Call) and last_name(one.func) in _CLOCKS for one in walk(node))
+    return any(isinstance(one, ast.Call) and last_name(one.func) in CLOCKS for one in walk(node))
 
 
 def _waits_since(module: ModuleIndex, test: ast.Compare) -> bool:

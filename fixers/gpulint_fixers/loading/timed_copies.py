@@ -10,15 +10,11 @@ from gpulint.documents.python import walk
 from gpulint.placement.device_transfers import Transfer
 from gpulint.project import Project
 from gpulint.semantic.points_to import Resolver
+from gpulint.values.clocks import CLOCKS
 from gpulint.workspace.module_index import LOOPS, ModuleIndex, last_name
 
 TIMED = "the program keeps the time that the copy is part of: without the wait, the recorded number changes"
 TIMED_AFTER = "the time that the program keeps below the copy may then hold the end of it"
-_CLOCKS = frozenset(
-    "time time_ns perf_counter perf_counter_ns monotonic monotonic_ns process_time default_timer now"
-    " time_sync time_synchronized".split()
-)
-"""Functions that return the time; the last two are those of detectors in the manner of YOLO, which wait first."""
 _MOST_TIMES = 8
 """Most times around one copy that are looked at."""
 _KEEPS = frozenset({"append", "extend", "insert", "add"})
@@ -127,4 +123,4 @@ def _waits(scope: ast.AST, first: int, last: int) -> bool:
 
 
 def _is_clock(call: ast.expr) -> bool:
-    return isinstance(call, ast.Call) and last_name(call.func) in _CLOCKS and not call.args
+    return isinstance(call, ast.Call) and last_name(call.func) in CLOCKS and not call.args

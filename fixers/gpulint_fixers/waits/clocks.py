@@ -7,10 +7,10 @@ import ast
 from gpulint.documents.python import walk
 from gpulint.project import Project
 from gpulint.query import query
+from gpulint.values.clocks import EXACT
 from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
 from gpulint_fixers.waits.logs.log_intervals import logged_seldom
 
-_CLOCKS = frozenset({"perf_counter", "perf_counter_ns", "monotonic", "elapsed_time", "default_timer"})
 _WAITS = frozenset({"synchronize"})
 
 
@@ -22,7 +22,7 @@ def measures_steps(project: Project, module: ModuleIndex, loop: LoopNode) -> boo
     """
     return any(
         isinstance(part, ast.Call)
-        and last_name(part.func) in _CLOCKS | _WAITS
+        and last_name(part.func) in EXACT | _WAITS
         and not logged_seldom(project, module, part)
         for part in walk(loop)
     )
@@ -36,7 +36,7 @@ def clock_above(project: Project, module: ModuleIndex, statement: ast.stmt, line
         return statement
     block: list[ast.stmt] = getattr(parent, place[0])
     for one in block[: place[1]]:
-        reads = any(isinstance(part, ast.Call) and last_name(part.func) in _CLOCKS for part in walk(one))
+        reads = any(isinstance(part, ast.Call) and last_name(part.func) in EXACT for part in walk(one))
         if reads and one.lineno > line and logged_seldom(project, module, one):
             return one
     return statement

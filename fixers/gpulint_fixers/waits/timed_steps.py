@@ -7,10 +7,10 @@ import ast
 from gpulint.documents.python import walk
 from gpulint.project import Project
 from gpulint.query import query
+from gpulint.values.clocks import CLOCKS
 from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
 from gpulint_fixers.waits.logs.log_intervals import logged_seldom
 
-_CLOCKS = frozenset({"time", "perf_counter", "perf_counter_ns", "monotonic", "default_timer"})
 _WAITS = frozenset({"synchronize", "barrier", "wait_for_everyone"})
 _SHOWS = frozenset({"print", "info", "log", "write", "save", "set_postfix", "set_description", "debug", "add_scalar"})
 """Calls that may wait for the GPU, as they read values."""
@@ -49,7 +49,7 @@ def _measured(project: Project, module: ModuleIndex, loop: LoopNode) -> list[tup
 
 
 def _is_clock(call: ast.Call) -> bool:
-    return last_name(call.func) in _CLOCKS and not call.args
+    return last_name(call.func) in CLOCKS and not call.args
 
 
 def _waits_between(loop: LoopNode, first: int, last: int) -> bool:

@@ -11,10 +11,10 @@ from gpulint.placement.sync_points import SyncPoint
 from gpulint.semantic.path_conditions import conditions
 from gpulint.training.cuda_tests import excludes_cuda
 from gpulint.training.loop_contexts import LoopContext
+from gpulint.values.clocks import CLOCKS
 from gpulint.workspace.module_index import ModuleIndex, last_name
 
 _TIMER = regex.compile(r"[Tt]imer|[Ss]top_?[Ww]atch")
-_CLOCKS = frozenset({"time", "perf_counter", "perf_counter_ns", "monotonic", "default_timer", "elapsed_time"})
 _STEPS = frozenset({"backward", "step", "forward", "item", "cpu", "tolist"})
 """Calls that give the GPU work, or wait for it."""
 MAX_BELOW = 4
@@ -43,7 +43,7 @@ def takes_time(module: ModuleIndex, barrier: ast.AST) -> bool:
                 or _stops_clock(body[at + 1 : at + 1 + MAX_BELOW])
                 or any(
                     isinstance(part, ast.Call)
-                    and last_name(part.func) in (_CLOCKS | _PEAKS if isinstance(one, ast.Return) else _CLOCKS)
+                    and last_name(part.func) in (CLOCKS | _PEAKS if isinstance(one, ast.Return) else CLOCKS)
                     for one in beside
                     for part in walk(one)
                 )
@@ -77,7 +77,7 @@ def _starts_clock(above: Sequence[ast.stmt]) -> bool:
     for at, statement in enumerate(above):
         match statement:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=func, args=[])) if (
-                last_name(func) in _CLOCKS
+                last_name(func) in CLOCKS
             ):
                 later = (part for one in above[at + 1 :] for part in walk(one))
                 if not any(isinstance(part, ast.Name) and part.id == name for part in later):
@@ -94,7 +94,7 @@ def _stops_clock(below: Sequence[ast.stmt]) -> bool:
             isinstance(part, ast.BinOp)
             and isinstance(part.op, ast.Sub)
             and isinstance(part.left, ast.Call)
-            and last_name(part.left.func) in _CLOCKS
+            and last_name(part.left.func) in CLOCKS
             for part in parts
         ):
             return True

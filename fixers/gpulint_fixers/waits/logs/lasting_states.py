@@ -6,13 +6,9 @@ import ast
 from collections.abc import Iterator
 
 from gpulint.documents.python import walk
+from gpulint.values.clocks import CLOCKS
 from gpulint.workspace.module_index import FunctionNode, last_name
 from gpulint_fixers.waits.logs.records import keeps_values
-
-_CLOCKS = frozenset(
-    {"time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "process_time", "now", "utcnow",
-     "default_timer"}
-)  # fmt: skip
 
 
 def counts_on_calls(function: FunctionNode) -> bool:
@@ -79,7 +75,7 @@ def _times(parts: list[ast.AST]) -> set[str]:
 
 def _has_clock(value: ast.expr, times: set[str]) -> bool:
     return any(
-        part.id in times if isinstance(part, ast.Name) else last_name(part.func) in _CLOCKS
+        part.id in times if isinstance(part, ast.Name) else last_name(part.func) in CLOCKS
         for part in walk(value)
         if isinstance(part, ast.Name | ast.Call)
     )
