@@ -15,6 +15,7 @@ from gpulint.placement.sync_points import SyncPoint, is_index_read
 from gpulint.query import query
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.function_applications import owner_of
+from gpulint.values.bound_parts import bound_part
 from gpulint.workspace.module_index import BindingKind, LoopNode, ModuleIndex, last_name
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _NUMBERS = regex.compile(r"(^|_)(targets?|labels?|p?ids?|cams?|camids?|indexe?s|classes|y)$")
 """Names of tensors that hold one number for each sample."""
 _COPIES = frozenset({"cpu", "numpy", "tolist", "item", "shape", "size"})
+_COLLECTIONS = frozenset({"list", "tuple", "dict", "map"})
 _MOST_NAMES = 3
 """Names that a tensor is followed through."""
 _COUNTS = frozenset({"range", "trange", "enumerate"})
@@ -101,28 +103,39 @@ def _is_saved(module: ModuleIndex, source: ast.expr) -> bool:
     )
 
 
-def _is_moved(project: Project, module: ModuleIndex, source: ast.expr, depth: int = _MOST_NAMES) -> bool:
+def _is_moved(
+    project: Project, module: ModuleIndex, source: ast.expr, depth: int = _MOST_NAMES, *, is_part: bool = False
+) -> bool:
     """Return whether a name is a copy on the GPU, or a part of what is copied there: ``batch = tuple(t.cuda() for t in
-    batch)``, then ``images, labels = batch``."""
+    batch)``, then ``images, labels = batch``. The tuple itself is no tensor."""
     if not isinstance(source, ast.Name):
         return False
-    moves = project.fact(DeviceTransfers)
     bound = reaching(module, module.scope(source).lookup(source.id), source)
-    return bool(bound) and all(
-        one.kind is BindingKind.ASSIGN
-        and one.value is not None
-        and (
-            (depth > 0 and _is_moved(project, module, one.value, depth - 1))
-            if isinstance(one.value, ast.Name)
-            else not _leaves(one.value)
-            and any(
-                (move := moves.transfer_at(module, part)) is not None and move.to_gpu
-                for part in walk(one.value)
-                if isinstance(part, ast.Call)
-            )
-        )
-        for one in bound
+    for one in bound:
+        if one.kind is not BindingKind.ASSIGN or one.value is None:
+            return False
+        own = bound_part(one)
+        value, taken = own or one.value, is_part or own is None
+        if isinstance(value, ast.Name):
+            if depth <= 0 or not _is_moved(project, module, value, depth - 1, is_part=taken):
+                return False
+        elif _leaves(value) or (_is_collection(value) and not taken) or not _moves(project, module, value):
+            return False
+    return bool(bound)
+
+
+def _is_collection(value: ast.expr) -> bool:
+    """``[t.cuda() for t in targets]``, ``tuple(...)``"""
+    made = isinstance(value, ast.Call) and last_name(value.func) in _COLLECTIONS
+    return made or isinstance(value, ast.List | ast.Tuple | ast.Dict | ast.ListComp | ast.DictComp | ast.GeneratorExp)
+
+
+def _moves(project: Project, module: ModuleIndex, value: ast.expr) -> bool:
+    """Return whether a part of an expression is a copy to the GPU."""
+    transfers = (
+        project.fact(DeviceTransfers).transfer_at(module, part) for part in walk(value) if isinstance(part, ast.Call)
     )
+    return any(transfer is not None and transfer.to_gpu for transfer in transfers)
 
 
 def _leaves(value: ast.expr) -> bool:
