@@ -49,7 +49,7 @@ def fails_there(subject: Subject) -> bool:
         return True
     loader = subject.cost.loader if subject.cost is not None else None
     if loader is not None and (
-        failing_sample(subject.project, loader) is not None or _is_drawn_in_vain(subject.project, loader)
+        failing_sample(subject.project, loader) is not None or _feeds_only_failing_loops(subject.project, loader)
     ):
         return True
     loops = [context.loop for context in subject.contexts if isinstance(context.loop.node, LOOPS)]
@@ -72,7 +72,7 @@ def _stops(project: Project, module: ModuleIndex, loop: ast.AST) -> bool:
 
 
 @query
-def _is_drawn_in_vain(project: Project, loader: Loader) -> bool:
+def _feeds_only_failing_loops(project: Project, loader: Loader) -> bool:
     """Return whether all loops that draw from a loader are in its file, which hands it to no framework, and stop before
     the second step."""
     reads = project.fact(BatchFlow).of_loader(loader.module, loader.node)

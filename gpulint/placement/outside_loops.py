@@ -9,6 +9,7 @@ from gpulint.documents.python import walk
 from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.query import query
+from gpulint.semantic.argument_binding import positional
 from gpulint.semantic.points_to import Resolver
 from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, last_name
 
@@ -41,7 +42,7 @@ def _is_moved_outside(project: Project, loader: Loader) -> bool:
         for taken in project.fact(Resolver).callees(module, call):
             if taken.module.path in _scanned(project) or not isinstance(taken.node, FUNCTIONS):
                 continue
-            parameter = name or _at(taken.node, call, use)
+            parameter = name or _parameter(taken.node, call, use)
             if parameter and _moves_batches(taken.node, parameter):
                 return True
     return False
@@ -60,11 +61,10 @@ def _taker(module: ModuleIndex, use: ast.AST) -> tuple[ast.Call | None, str]:
     return (call, name) if isinstance(call, ast.Call) and call.func is not use else (None, "")
 
 
-def _at(function: FunctionNode, call: ast.Call, use: ast.AST) -> str:
+def _parameter(function: FunctionNode, call: ast.Call, use: ast.AST) -> str:
     """Return the parameter of a function that a call passes a positional argument for."""
-    place = next((number for number, given in enumerate(call.args) if given is use), None)
-    parameters = [*function.args.posonlyargs, *function.args.args]
-    return parameters[place].arg if place is not None and place < len(parameters) else ""
+    pairs = zip(positional(function, call), call.args, strict=False)
+    return next((name for name, given in pairs if given is use), "")
 
 
 def _moves_batches(function: FunctionNode, parameter: str) -> bool:

@@ -50,7 +50,7 @@ MAX_CALLERS = 25
 """Most callers of one function whose arguments are followed."""
 MAX_PATH = 3
 """How deep an element of an unpacked value is followed; ``x, y = f(x)`` in a cycle of calls would go on for ever."""
-_SELF_METHODS = frozenset("to cuda eval train half float double bfloat16 requires_grad_ share_memory".split())
+SELF_METHODS = frozenset("to cuda eval train half float double bfloat16 requires_grad_ share_memory".split())
 _WRAPPERS = frozenset({"DataParallel", "DistributedDataParallel", "DDP"})
 _NOTHING: tuple[NodeRef, ...] = ()
 _FOLLOWED = both(
@@ -279,7 +279,7 @@ class Resolver(ClassHierarchy):
             if func.attr in self._in_order and not path and len(node.args) == 1:
                 yield from self.points_to(module, node.args[0])
                 return
-            if func.attr in _SELF_METHODS and not self.names(module, func) & {"torch.cuda"}:
+            if func.attr in SELF_METHODS and not self.names(module, func) & {"torch.cuda"}:
                 yield from self.points_to(module, func.value, path)
                 return
         if node.args and (names := self.names(module, func)) & _SAME_VALUE:

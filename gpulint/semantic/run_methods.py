@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpulint.query import query
 from gpulint.semantic.absent_members import object_class
 from gpulint.semantic.overridden_methods import subclasses_of
-from gpulint.semantic.points_to import Resolver
+from gpulint.semantic.points_to import SELF_METHODS, Resolver
 from gpulint.workspace.module_index import BindingKind, ModuleIndex, NodeRef, last_name
 from gpulint.workspace.word_index import word_of
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpulint.project import Project
 
 _MODULE = "torch.nn.Module"
-_SAME = frozenset("to cuda cpu eval train float half double bfloat16 requires_grad_".split())
+_SAME = SELF_METHODS | {"cpu"}
 """Methods of a module that return the module itself."""
 
 

@@ -48,17 +48,32 @@ def _result(folder: Path, text: str) -> Result:
         ("pass", "", [], True),
         ("parts['a'] = parts.get('a', 0) + term.item()", "", [], True),
         ("features.append(x.shape)", "", [], True),
-        ("parts['a'] += term", "", ["what gets 'term' keeps it as well"], True),
-        ("features.append(inner)", "torch.cat(features)", ["what gets 'inner' keeps it as well"], True),
-        ("features.append(inner)", "", ["what gets 'inner' may keep it as well"], False),
-        ("outputs.append(out.logits)", "", ["what gets 'out.logits' may keep it as well"], False),
+        ("parts['a'] += term", "", ["'term', which is kept here as well, has the same graph"], True),
+        (
+            "features.append(inner)",
+            "torch.cat(features)",
+            ["'inner', which is kept here as well, has the same graph"],
+            True,
+        ),
+        ("features.append(inner)", "", ["'inner', which is kept here as well, may have the same graph"], False),
+        (
+            "outputs.append(out.logits)",
+            "",
+            ["'out.logits', which is kept here as well, may have the same graph"],
+            False,
+        ),
         (
             "outputs.append(out['logits'])",
             "torch.stack(outputs)",
-            ["what gets \"out['logits']\" keeps it as well"],
+            ["\"out['logits']\", which is kept here as well, has the same graph"],
             True,
         ),
-        ("outputs.append(term)", "sum(outputs).backward()", ["what gets 'term' may keep it as well"], False),
+        (
+            "outputs.append(term)",
+            "sum(outputs).backward()",
+            ["'term', which is kept here as well, may have the same graph"],
+            False,
+        ),
         ("outputs.append(y)", "", [], True),
     ],
 )
@@ -68,7 +83,7 @@ def test_what_keeps_the_same_graph_is_named_and_detached_or_the_fix_is_unsafe(
     result = _result(tmp_path, STEP.format(keeps, after))
     said = [place.message for place in result.finding.related if "as well" in place.message]
     assert said == notes
-    assert ("detach what else" in result.finding.help) is bool(notes)
+    assert ("detach the other values" in result.finding.help) is bool(notes)
     assert isinstance(result.fix, Fix)
     assert (result.fix.safety is Safety.SAFE) is safe
     assert len(result.fix.edits) == 1 + (safe and bool(notes))

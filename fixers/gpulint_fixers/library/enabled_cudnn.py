@@ -21,8 +21,8 @@ _REASON = regex.compile(
 """Words of comments that say why cuDNN is off."""
 _USES = "let convolutions and recurrent layers use cuDNN, whose kernels round differently"
 _SEEDED = (
-    f"{_USES}, so that results differ in the last digits, and make it deterministic instead, "
-    "as the program sets seeds so that its runs are alike"
+    f"{_USES}, so that results differ in the last digits, and set `cudnn.deterministic = True` instead, "
+    "as the program sets seeds to repeat its runs"
 )
 _AS_BEFORE = f"{_USES}, so that results differ in the last digits, but still not between runs"
 

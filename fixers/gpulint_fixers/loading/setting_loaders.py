@@ -83,7 +83,7 @@ def _obstacle(project: Project, key: str) -> str:
         if reason := draws_differ(project, loader):
             return f"it reaches a loader whose {reason}"
     if loaders and all(looks_up(project, loader) or not works_per_sample(project, loader) for loader in loaders):
-        return "it reaches only loaders whose samples are in memory, for which workers may not pay: measure them first"
+        return "it reaches only loaders whose samples are in memory, so workers may not pay off: measure first"
     return ""
 
 

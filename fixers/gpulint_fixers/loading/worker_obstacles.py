@@ -108,7 +108,7 @@ def obstacle(project: Project, loader: Loader, workers: NodeRef | None, sent: tu
     if reason := never_made(project, loader) or shared_state(project, loader):
         return reason
     if looks_up(project, loader):
-        return "each sample is looked up in memory as far as is seen, for which workers may not pay: measure them first"
+        return "each sample seems to be looked up in memory, so workers may not pay off: measure first"
     if reason := not_started(project, loader.call, sent):
         return reason
     work = spawned_work(project, loader)

@@ -57,7 +57,7 @@ def repair(project: Project, found: object) -> Fix | Declined:
     if not isinstance(found, HostWait) or found.context.role is Role.EVAL:
         return Declined("the tensor has to be copied as a whole before the loop over its elements")
     if any(map(is_index_read, found.syncs)):
-        return Declined("the loop uses the numbers for more than to index with them")
+        return Declined("the loop also uses the numbers for something other than indexing")
     if (left := without_upload(found)) is not None:
         return left
     statement = found.statement

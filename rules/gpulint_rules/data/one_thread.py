@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from gpulint.project import Project
 
 OF_GENERATOR = (
-    "read the files with `image_dataset_from_directory` and `prefetch`, and augment with layers of Keras "
-    "(`RandomRotation`, `RandomZoom`), which run on the GPU, or set `workers=` of `fit` before Keras 3"
+    "read the files with `image_dataset_from_directory` and `prefetch`, and augment them with Keras layers "
+    "(`RandomRotation`, `RandomZoom`), which run on the GPU; before Keras 3, `workers=` of `fit` helps as well"
 )
 OF_SEQUENCE = (
-    "have several workers make the batches: `workers=8, use_multiprocessing=True` of `fit`, or since Keras 3 of the "
-    "constructor (`super().__init__(workers=8, use_multiprocessing=True)`)"
+    "prepare the batches in several workers: pass `workers=8, use_multiprocessing=True` to `fit`, or since Keras 3 to "
+    "the constructor (`super().__init__(workers=8, use_multiprocessing=True)`)"
 )
 _COST = Cost("in-process-loading", basis="one thread of Python decodes and transforms images")
 

@@ -55,7 +55,7 @@ from gpulint_rules.model.unfreed_graphs import stays_whole
 
 _MOST = 6
 """Most other places that a finding names."""
-_BESIDE = ", and detach what else keeps the same graph"
+_BESIDE = ", and detach the other values that keep the same graph"
 _SELDOM = "each iteration that adds to it"
 
 
@@ -123,9 +123,9 @@ def _differentiations(module: ModuleIndex, losses: dict[str, ast.Call], names: l
 
 def _places(module: ModuleIndex, beside: KeptParts) -> Iterator[Place]:
     """Yield what else the loop keeps of the same graph; of many, the first ones."""
-    kept = [(one, "keeps") for one in beside.tensors] + [(one, "may keep") for one in beside.unsure]
+    kept = [(one, "has") for one in beside.tensors] + [(one, "may have") for one in beside.unsure]
     for value, verb in kept[:_MOST]:
-        said = f"what gets {module.syntax.text(value)!r} {verb} it as well"
+        said = f"{module.syntax.text(value)!r}, which is kept here as well, {verb} the same graph"
         yield Place(module.path, module.syntax.span(value), said)
 
 
