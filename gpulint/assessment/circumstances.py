@@ -137,6 +137,9 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     ),
     Circumstance("its program rejects the command", TO_LOW, process_options.is_rejected_by_program),
     Circumstance("nothing is seen to run it", 1, unused_modules.is_unused),
+    Circumstance(
+        "the documented programs do not run it", 1, documented_programs.is_beside_documented, not_kinds=_START
+    ),
     Circumstance("only under a condition", 1, place_facts.is_conditional_command),
     Circumstance("in a branch of the program", 1, place_facts.is_conditional_stop, kinds=_STOP),
     Circumstance("nothing uses what its loop makes", TO_LOW, place_facts.is_in_unfinished_loop, kinds=_STOP),

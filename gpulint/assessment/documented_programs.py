@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.assessment.file_facts import inspects
 from gpulint.assessment.shell_defaults import contents
+from gpulint.launch.job_index import JobIndex
+from gpulint.programs.gpu_programs import GpuPrograms
+from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.query import query
+from gpulint.training.loop_contexts import LoopContexts
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
@@ -21,12 +27,78 @@ _STARTS = regex.compile(
 _PROGRAM = regex.compile(
     r"(?<![\w=/.-])(?:-m[ \t]{1,9}(?P<module>[A-Za-z_][\w.]{0,200})|(?P<file>[\w./-]{1,200}\.py)(?![\w.]))"
 )
+_FILE = regex.compile(r"(?<![\w./-])(?:\./)?(?P<file>[\w./-]{1,200}\.(?:py|ipynb))(?!\w)")
+MAX_PROGRAMS = 40
+"""Most documented programs that are asked whether they train."""
 
 
 def inspects_in_no_command(subject: Subject) -> bool:
     """Return whether the file is there to evaluate, show or export what was trained, and no command of the notes runs
     it."""
     return inspects(subject) and subject.finding.path not in _started(subject.project)
+
+
+def is_beside_documented(subject: Subject) -> bool:
+    """Return whether notes and scripts name programs that train on a GPU, but no file names the module of a place nor
+    one that imports it."""
+    module, project = subject.module, subject.project
+    if module is None or subject.is_notebook or subject.is_launcher or subject.jobs:
+        return False
+    return not _is_named(project, module.path) and _documents_training(project)
+
+
+@query
+def _is_named(project: Project, path: Path) -> bool:
+    """Return whether notes, scripts or other files of the tree name a module or one that imports it."""
+    named = _documented(project)
+    return any(
+        one in named or one.suffix == ".ipynb" or _is_in_files(project, one)
+        for one in (path, *project.fact(GpuPrograms).users(path))
+    )
+
+
+@query
+def _is_in_files(project: Project, path: Path) -> bool:
+    """Return whether a file other than the module itself holds its file name, or a configuration its name."""
+    stem = os.fsencode(path.stem)
+    whole = re.compile(rb"(?<![\w-])%b(?![\w-])" % re.escape(stem))
+    return any(
+        project.contains(other, stem + b".py") or (other.suffix != ".py" and project.finds(other, whole))
+        for other in project.files_with(stem)
+        if other != path
+    )
+
+
+@query
+def _documents_training(project: Project) -> bool:
+    """Return whether a documented program, or what it imports, takes training steps and computes on a GPU."""
+    return any(_trains(project, path) for path in sorted(_documented(project))[:MAX_PROGRAMS])
+
+
+@query
+def _trains(project: Project, path: Path) -> bool:
+    programs, loops = project.fact(GpuPrograms), project.fact(LoopContexts)
+    is_imported = any(True for _ in programs.users(path))
+    if path.suffix != ".py" or (is_imported and not project.contains(path, b"__main__")):
+        return False
+    run = dict.fromkeys([path, *project.fact(MultiGpuUse).of(path).paths])
+    modules = [module for one in run if (module := project.module_at(one)) is not None]
+    return any(map(loops.has_training_step, modules)) and any(map(programs.computes, run))
+
+
+@query
+def _documented(project: Project) -> frozenset[Path]:
+    """Return the programs that notes, scripts and jobs name."""
+    named = dict[str, list[Path]]()
+    for path in project.python_files:
+        named.setdefault(path.name, []).append(path)
+    found = {program for job in project.fact(JobIndex).jobs() for program in job.programs}
+    for _, text in contents(project):
+        for match in _FILE.finditer(text):
+            end = f"/{match['file']}"
+            alike = named.get(end.rpartition("/")[2], ())
+            found.update(path for path in alike if f"/{project.place(path)}".endswith(end))
+    return frozenset(found | _started(project))
 
 
 @query
