@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.assessment.copies import share_lines
 from gpulint.assessment.file_facts import inspects
 from gpulint.assessment.shell_defaults import contents
 from gpulint.launch.job_index import JobIndex
@@ -49,12 +50,13 @@ def is_beside_documented(subject: Subject) -> bool:
 
 @query
 def _is_named(project: Project, path: Path) -> bool:
-    """Return whether notes, scripts or other files of the tree name a module or one that imports it."""
+    """Return whether notes, scripts or other files of the tree name a module, one that imports it, or one of which it
+    is a copy."""
     named = _documented(project)
     return any(
         one in named or one.suffix == ".ipynb" or _is_in_files(project, one)
         for one in (path, *project.fact(GpuPrograms).users(path))
-    )
+    ) or any(share_lines(project, path, one) for one in named if one.parent == path.parent)
 
 
 @query
