@@ -15,8 +15,8 @@ from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import loader_argument
 from gpulint.workload.dataset_work import sets_of
-from gpulint.workload.gpu_samples import kept_attributes
 from gpulint.workload.global_draws import run_for_samples
+from gpulint.workload.gpu_samples import kept_attributes
 from gpulint.workspace.module_index import dotted
 
 if TYPE_CHECKING:
