@@ -12,6 +12,7 @@ from gpulint.assessment.choices import is_known_other
 from gpulint.libraries.names import matches
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
+from gpulint.semantic.path_conditions import conditions
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import ModuleIndex, dotted
 
@@ -68,7 +69,21 @@ def _is_unchosen(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
         is_known_other(project, module, node)
         or _is_other_entry(project, module, node)
         or _is_other_value(project, module, node)
+        or _is_for_other_number(project, module, node)
     )
+
+
+def _is_for_other_number(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
+    """``elif depth == 101: net = resnet101()`` after ``depth = 50``"""
+    for test, holds in conditions(module, node):
+        match test:
+            case ast.Compare(
+                left=ast.Name() as left, ops=[ast.Eq()], comparators=[ast.Constant(value=int(wanted))]
+            ) if holds and type(wanted) is int:
+                known = project.fact(Constants).of(module, left)
+                if known.every(lambda value, other=wanted: type(value) is int and value != other):
+                    return True
+    return False
 
 
 def _is_other_entry(project: Project, module: ModuleIndex, node: ast.AST) -> bool:

@@ -17,7 +17,7 @@ from gpulint.query import asked_once, query
 from gpulint.semantic import operating_systems, overridden_methods
 from gpulint.semantic.failing_calls import fails_each_call
 from gpulint.semantic.path_conditions import conditions
-from gpulint.training import given_values
+from gpulint.training import given_values, passed_options
 from gpulint.training.collectives import WRAPPERS, wraps_itself
 from gpulint.training.explanations import updates_weights
 from gpulint.training.guards import Guards
@@ -127,6 +127,16 @@ def is_off(subject: Subject) -> bool:
         if not any(guards.is_off_by_default(*place, loop) for place in places):
             return False
     return True
+
+
+def is_asked_for_by_no_call(subject: Subject) -> bool:
+    """Return whether the place runs only for options that no call of the tree passes."""
+    module, node = subject.module, subject.node
+    return (
+        module is not None
+        and node is not None
+        and passed_options.is_asked_for_by_no_call(subject.project, module, node)
+    )
 
 
 def is_choice(subject: Subject) -> bool:

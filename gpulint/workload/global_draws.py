@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
@@ -52,7 +51,7 @@ def drawing_set(project: Project, loader: Loader, library: str) -> str:
 def _draws(project: Project, loader: Loader, library: str) -> dict[NodeRef, str]:
     """The functions that draw what samples are made with, and what from; none if one of them sets the seed."""
     found: dict[NodeRef, str] = {}
-    for maker in _run_for_samples(project, loader):
+    for maker in run_for_samples(project, loader):
         for call in walk(maker.node):
             if not isinstance(call, ast.Call):
                 continue
@@ -67,19 +66,20 @@ def _draws(project: Project, loader: Loader, library: str) -> dict[NodeRef, str]
     return found
 
 
-def _run_for_samples(project: Project, loader: Loader) -> Iterator[NodeRef]:
-    """Yield the functions that samples are made with, and those of the tree that they call."""
-    todo, seen = [(one, _HELPERS) for one in makers_of(project, loader)], set[ast.AST]()
+@query
+def run_for_samples(project: Project, loader: Loader) -> tuple[NodeRef, ...]:
+    """Return the functions that samples are made with, and those of the tree that they call."""
+    todo, found = [(one, _HELPERS) for one in makers_of(project, loader)], dict[ast.AST, NodeRef]()
     while todo:
         maker, depth = todo.pop()
-        if maker.node in seen:
+        if maker.node in found:
             continue
-        seen.add(maker.node)
-        yield maker
+        found[maker.node] = maker
         for call in walk(maker.node) if depth else ():
             if isinstance(call, ast.Call):
                 callees = project.fact(Resolver).callees(maker.module, call)
                 todo += [(one, depth - 1) for one in callees if isinstance(one.node, FUNCTIONS)]
+    return tuple(found.values())
 
 
 def only_draw_seeded(project: Project, loader: Loader) -> str:

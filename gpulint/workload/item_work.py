@@ -108,6 +108,12 @@ class ItemWork:
         return " and ".join(KINDS[kind] for kind in self.kinds[:2])
 
 
+def _holds_all(made: ast.Call) -> bool:
+    """Return whether a data set of MONAI may hold all samples: no ``cache_rate=0.2`` says that it reads most again."""
+    rate = keyword_value(made, "cache_rate")
+    return not isinstance(rate, ast.Constant) or rate.value in (1, 1.0)
+
+
 class _Rows:
     """What is known of the functions and data sets of libraries."""
 
@@ -192,7 +198,7 @@ class ItemWorks:
         chain = [*made.node.args[1:2], keyword_value(made.node, "transform")]
         origins = (ref.node for part in chain if part is not None for ref in resolver.points_to(made.module, part))
         names = {last_name(part.func) for node in origins for part in walk(node) if isinstance(part, ast.Call)}
-        if last_name(made.node.func) in _HELD:
+        if last_name(made.node.func) in _HELD and _holds_all(made.node):
             return {"transform"} if any(name.startswith("Rand") for name in names) else set()
         return {"volume"} if any(name.startswith("LoadImage") for name in names) else set()
 

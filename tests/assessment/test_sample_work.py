@@ -159,6 +159,41 @@ def test_a_data_set_that_holds_volumes_reads_none_in_a_step(
     assert ("volume reading" in basis) is (level == "high")
 
 
+CHOSEN_SET = """\
+import monai.data
+from monai.transforms import Compose, LoadImaged, Spacingd
+
+
+def build(files, cache=True):
+    steps = Compose([LoadImaged('image'), Spacingd('image')])
+    if cache:
+        volumes = monai.data.CacheDataset(data=files, transform=stepsRATE)
+    else:
+        volumes = monai.data.Dataset(data=files, transform=steps)
+    return DataLoader(volumes, batch_size=128)
+
+
+loader = build(filesPASSED)
+"""
+
+
+@pytest.mark.parametrize(
+    ("passed", "rate", "level"),
+    [
+        ("", "", "low"),
+        (", cache=True", "", "low"),
+        (", True", ", cache_rate=1.0", "low"),
+        (", cache=False", "", "high"),
+        ("", ", cache_rate=0.2", "high"),
+    ],
+)
+def test_calls_choose_the_data_set(tmp_path: Path, passed: str, rate: str, level: str) -> None:
+    text = CHOSEN_SET.replace("PASSED", passed).replace("RATE", rate)
+    basis = found(tmp_path, text)
+    assert basis.startswith(level)
+    assert ("volume reading" in basis) is (level == "high")
+
+
 @pytest.mark.parametrize(("said", "level"), [("0 on Windows", "low"), ("processes", "medium")])
 def test_zero_workers_for_windows_cost_little(tmp_path: Path, said: str, level: str) -> None:
     option = (

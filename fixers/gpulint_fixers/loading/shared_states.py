@@ -19,7 +19,7 @@ from gpulint.workload.gpu_samples import kept_attributes, reached
 from gpulint.workload.kept_samples import keeps_results
 from gpulint.workload.library_handles import handles
 from gpulint.workload.opened_early import opened_early
-from gpulint.workload.own_random_states import random_states
+from gpulint.workload.own_random_states import drawn_state, random_states
 from gpulint.workload.remembered_samples import remembered
 from gpulint.workload.sample_effects import changed_for_others, counted_up
 from gpulint.workload.samples_with_gradients import have_gradients, run_recording_model
@@ -46,6 +46,11 @@ def shared_state(project: Project, loader: Loader) -> str:
         for where, owner in resolver.classes_of(source.module, source.node):
             if reason := _of_class(project, where, owner):
                 return reason
+    if name := drawn_state(project, loader):
+        return (
+            f"samples draw from {name}, of which each worker would have a copy in the same state: the workers would "
+            "draw the same numbers"
+        )
     if shares_handle(project, loader):
         return (
             "the data set opens a file before its workers start, which they would share: open it in each worker first"

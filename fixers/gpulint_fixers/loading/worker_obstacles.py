@@ -24,6 +24,7 @@ from gpulint.workload.held_batches import keeper_of
 from gpulint.workload.item_work import ItemWorks
 from gpulint.workload.loader_pools import DOZENS, kept_together
 from gpulint.workload.main_guards import fails_outside_guard, would_run_again
+from gpulint.workload.replaced_functions import replaced_function
 from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.sample_counts import has_few_batches, has_few_samples, most_samples
 from gpulint.workload.sampler_states import followed_sampler
@@ -107,6 +108,11 @@ def obstacle(project: Project, loader: Loader, workers: NodeRef | None, sent: tu
         return f"the loop follows the state of `{name}` batch by batch, and workers draw from it several batches ahead"
     if reason := never_made(project, loader) or shared_state(project, loader):
         return reason
+    if replaced := replaced_function(project, loader):
+        return (
+            f"{replaced.where} replaces `{replaced.function}` by a number, and workers that call it end with a "
+            f"TypeError: call `{replaced.call}` first"
+        )
     if looks_up(project, loader):
         return "each sample seems to be looked up in memory, so workers may not pay off: measure first"
     if reason := not_started(project, loader.call, sent):

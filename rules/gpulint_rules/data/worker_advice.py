@@ -32,6 +32,7 @@ from gpulint.workload.opened_early import opened_early
 from gpulint.workload.own_random_states import drawn_state
 from gpulint.workload.persistent_workers import against_persistence
 from gpulint.workload.refreshed_data import changes_within_pass
+from gpulint.workload.replaced_functions import replaced_function
 from gpulint.workload.restarted_loaders import is_started_anew, serves_one_batch
 from gpulint.workload.sample_effects import steers_itself
 from gpulint.workload.sampler_states import followed_sampler
@@ -77,6 +78,7 @@ _MANY = 16
 _NEXT_PASS = " (workers see what the loop changes for its samples from the next pass on, without `persistent_workers`)"
 _DRAWN_AHEAD = "; `{}` is then ahead of the loop by `num_workers * prefetch_factor` batches"
 
+_REPLACED = "call `{2}` ({0} replaces `{1}` by a number, and workers that call it end with a TypeError), then "
 _SEEDS_NUMPY = "seed NumPy in each worker (`worker_init_fn`; before PyTorch 1.9 all draw the same from `{}`), then "
 _UNSEEDED = " (before PyTorch 1.9 with a `worker_init_fn` that seeds NumPy, as samples{} draw from `{}`)"
 
@@ -127,6 +129,8 @@ def advice(project: Project, loader: Loader) -> str:
     if name := steers_itself(project, loader):
         return _COUNTS.format(name) + of
     first = _in_workers(project, loader)
+    if replaced := replaced_function(project, loader):
+        first += _REPLACED.format(*replaced)
     if not first and (name := opened_early(project, loader)):
         first = f"let each worker open `self.{name}` itself (the training process opens it first), then "
     if name := pinning_part(project, loader):
@@ -136,7 +140,7 @@ def advice(project: Project, loader: Loader) -> str:
     elif run_recording_model(project, loader):
         first += "make the samples under `torch.no_grad()` (workers cannot batch what records gradients), then "
     if name := drawn_state(project, loader):
-        first += f"seed `self.{name}` in each worker (`worker_init_fn`; all would draw the same numbers), then "
+        first += f"seed {name} in each worker (`worker_init_fn`; all would draw the same numbers), then "
     drawn = _drawn_unseeded(project, loader)
     some = drawing_set(project, loader, NUMPY) if drawn else ""
     needs_seeds = may_predate(project, loader.module, SEEDED_NUMPY) and not some
