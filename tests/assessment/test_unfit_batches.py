@@ -103,7 +103,7 @@ class Data(pl.LightningDataModule):
         self.train_data, self.val_data = self.split()
 
     def split(self):
-        return Subset(self.photos, range(900)), Subset(self.photos, range(900, 1000))
+        return Subset(self.photos, range(90000)), Subset(self.photos, range(90000, 99999))
 
     def train_dataloader(self):
         return DataLoader(self.train_data, batch_size=512, num_workers=8)
