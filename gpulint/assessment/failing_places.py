@@ -19,6 +19,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.unfit_arguments import WORKS
 from gpulint.training.unfit_batches import unpacks_other_batches
 from gpulint.workload.failing_samples import draws_failing, failing_sample
+from gpulint.workload.unfit_steps import feeds_unfit_steps
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name, source_text
 
 if TYPE_CHECKING:
@@ -49,7 +50,9 @@ def fails_there(subject: Subject) -> bool:
         return True
     loader = subject.cost.loader if subject.cost is not None else None
     if loader is not None and (
-        failing_sample(subject.project, loader) is not None or _feeds_only_failing_loops(subject.project, loader)
+        failing_sample(subject.project, loader) is not None
+        or _feeds_only_failing_loops(subject.project, loader)
+        or feeds_unfit_steps(subject.project, loader)
     ):
         return True
     loops = [context.loop for context in subject.contexts if isinstance(context.loop.node, LOOPS)]

@@ -30,6 +30,7 @@ from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.values.constants import Constants
 from gpulint.workload.item_work import ItemWorks
+from gpulint.workload.loader_media import differ_in_medium
 from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.sample_counts import most_samples
 from gpulint.workload.single_sample_evaluation import is_repeated
@@ -166,27 +167,26 @@ def _makes_numbers(function: NodeRef) -> bool:
 
 
 def follows_loader(subject: Subject) -> bool:
-    """Return whether a loader is set up as another one of its function for samples of the same kind, or of any kind
-    that need workers: the one with the most work for a batch, the first of equals, or for one that only evaluates the
-    training loader. Who changes that one changes both."""
+    """Return whether a loader is set up as another one of its function, for samples of its kind or that need workers:
+    the one with the most work for a batch, the first of equals, or for an evaluation the training loader."""
     loader = subject.cost.loader if subject.cost is not None else None
     if loader is None or loader.node is not subject.node:
         return False
-    held_out = draws_held_out(subject.project, loader)
     in_process = subject.cost is not None and subject.cost.kind == _IN_PROCESS
     return any(
-        _leads(subject.project, other, loader, held_out)
+        _leads(subject.project, other, loader, draws_held_out(subject.project, loader))
         and (
             batch_of(subject, other).kind == batch_of(subject, loader).kind
-            or (in_process and _needs_workers(subject.project, other))
+            or (in_process and _needs_workers(subject.project, other, loader))
         )
         for other in subject.project.fact(LoaderFlow).in_module(loader.module)
     )
 
 
-def _needs_workers(project: Project, loader: Loader) -> bool:
-    """Return whether the training process makes the batches of a loader, at some work for each sample."""
-    return loads_in_process(project, loader) and bool(project.fact(ItemWorks).of(loader).kinds)
+def _needs_workers(project: Project, loader: Loader, beside: Loader) -> bool:
+    """Return whether the training process makes a loader's batches, at some work, of no other medium than another's."""
+    kinds = project.fact(ItemWorks).of(loader).kinds
+    return bool(kinds) and loads_in_process(project, loader) and not differ_in_medium(project, loader, beside)
 
 
 def _leads(project: Project, other: Loader, loader: Loader, held_out: bool) -> bool:

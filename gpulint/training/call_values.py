@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents.call_syntax import default_of
 from gpulint.documents.python import walk
+from gpulint.query import cyclic
 from gpulint.records import dataclass
 from gpulint.semantic.argument_binding import RECEIVERS, CallbackCall, argument_of, parameters
-from gpulint.semantic.path_conditions import conditions
+from gpulint.semantic.path_conditions import conditions, is_failure
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.constructor_calls import constructor_calls
 from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import BindingKind, FunctionNode, ModuleIndex, NodeRef
+from gpulint.workspace.module_index import BindingKind, FunctionNode, ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -35,6 +38,9 @@ class Known:
 
 
 _GIVEN = Known(constant=False)
+_TESTS = (ast.Compare, ast.BoolOp, ast.UnaryOp, ast.Call)
+_MAKES = regex.compile(r"[A-Z]|(open|memmap|load|array|asarray|zeros|list|dict|set)$")
+"""Calls of constructors and of functions whose result is no None."""
 
 
 def is_kept_out(project: Project, module: ModuleIndex, node: ast.AST, calls: Calls) -> bool:
@@ -84,6 +90,8 @@ def truth(
             if known is None and (kept := _kept_test(module, test)) is not None:
                 return truth(project, module, kept, calls, assumed)
             return bool(known.value) if known is not None and known.constant else None
+        case ast.Call(func=ast.Name(id="bool"), args=[operand], keywords=[]):
+            return truth(project, module, operand, calls, assumed)
     return None
 
 
@@ -155,10 +163,71 @@ def _constructed(project: Project, module: ModuleIndex, node: ast.Attribute, cal
     where, value = (bound[0][0], bound[0][1].value) if len(bound) == 1 else (module, None)
     constructor = where.function(value) if isinstance(value, ast.Name) else None
     if not isinstance(value, ast.Name) or constructor is None or constructor.name != "__init__" or bound[0][1].path:
-        return None
+        return _chosen(project, module, node, calls)
     chains = constructor_calls(project, NodeRef(where, constructor), NodeRef(module, node), calls)
     found = {_known(project, where, value, chain) for chain in chains}
     return found.pop() if len(found) == 1 else None
+
+
+@cyclic(None)
+def _chosen(project: Project, module: ModuleIndex, node: ast.Attribute, calls: Calls) -> Known | None:
+    """Return what is known of an attribute that the constructor alone sets, in branches that its arguments choose
+    (``if path is not None: self.file = h5py.File(path)``), or to the result of a test (``self.stored = path is not
+    None``)."""
+    owner = module.class_of(node)
+    bound = project.fact(Resolver).class_attribute(module, owner, node.attr) if owner is not None else []
+    values = [(where, one.value) for where, one in bound if one.value is not None and not one.path]
+    constructors = {(where, where.function(value)) for where, value in values}
+    if not bound or len(values) != len(bound) or len(constructors) != 1:
+        return None
+    where, constructor = constructors.pop()
+    if constructor is None or constructor.name != "__init__":
+        return None
+    chains = constructor_calls(project, NodeRef(where, constructor), NodeRef(module, node), calls)
+    if any(_may_pass_nothing(project, chain[-1]) for chain in chains):
+        return None
+    found = {_last_set(project, where, [value for _, value in values], chain) for chain in chains}
+    return found.pop() if len(found) == 1 else None
+
+
+def _may_pass_nothing(project: Project, site: NodeRef) -> bool:
+    """Return whether a call passes what is ``None`` unless something sets it, such as an option."""
+    call = site.node
+    if not isinstance(call, ast.Call):
+        return True
+    passed = [one for one in (*call.args, *(word.value for word in call.keywords)) if not isinstance(one, ast.Constant)]
+    return any(None in project.fact(Constants).of(site.module, one).constants for one in passed)
+
+
+def _last_set(project: Project, where: ModuleIndex, values: list[ast.expr], chain: Calls) -> Known | None:
+    """Return what the last assignment of a constructor gives that its arguments let run; None if one may run."""
+    last: Known | None = None
+    for value in sorted(values, key=lambda one: one.lineno):
+        told = [(truth(project, where, test, chain), holds) for test, holds in _asked(where, value)]
+        if any(found is (not holds) for found, holds in told):
+            continue
+        if any(found is None for found, _ in told):
+            return None
+        last = _set_to(project, where, value, chain)
+    return last
+
+
+def _asked(where: ModuleIndex, value: ast.expr) -> Iterator[tuple[ast.expr, bool]]:
+    """Yield the conditions around a place of a constructor, but for those that raise an error: these make no object."""
+    return ((test, holds) for test, holds in conditions(where, value) if not is_failure(where, test, value))
+
+
+def _set_to(project: Project, where: ModuleIndex, value: ast.expr, chain: Calls) -> Known | None:
+    """Return what an expression in a constructor is: something that is no None, where it makes an object."""
+    if isinstance(value, ast.IfExp):
+        held = truth(project, where, value.test, chain)
+        return None if held is None else _set_to(project, where, value.body if held else value.orelse, chain)
+    if isinstance(value, ast.Call) and (value.args or value.keywords) and _MAKES.match(last_name(value.func)):
+        return _GIVEN
+    if isinstance(value, _TESTS):
+        held = truth(project, where, value, chain)
+        return None if held is None else Known(held)
+    return _known(project, where, value, chain)
 
 
 def _passed(project: Project, module: ModuleIndex, function: FunctionNode, name: str, calls: Calls) -> Known | None:

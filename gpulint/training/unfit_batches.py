@@ -46,14 +46,16 @@ def _length(target: ast.Tuple | ast.List) -> int:
 
 
 def _unpacked(loop: ast.For, target: ast.expr) -> int:
+    return unpacked_to(loop.body, target.id) if isinstance(target, ast.Name) else 0
+
+
+def unpacked_to(body: list[ast.stmt], batch: str) -> int:
     """Return to how many values the first statement that uses a batch unpacks it; 0 if it does something else."""
-    if not isinstance(target, ast.Name):
-        return 0
-    for statement in loop.body:
+    for statement in body:
         match statement:
-            case ast.Assign(targets=[ast.Tuple() | ast.List() as parts], value=ast.Name(id=name)) if name == target.id:
+            case ast.Assign(targets=[ast.Tuple() | ast.List() as parts], value=ast.Name(id=name)) if name == batch:
                 return _length(parts)
-        if any(isinstance(part, ast.Name) and part.id == target.id for part in walk(statement)):
+        if any(isinstance(part, ast.Name) and part.id == batch for part in walk(statement)):
             return 0
         if isinstance(statement, ast.If | ast.Try | ast.With | ast.Continue | ast.Break | ast.Return):
             return 0
@@ -66,7 +68,7 @@ def collated_none(project: Project, loader: Loader) -> tuple[ModuleIndex, ast.ex
     error (``return image, None`` of ``__getitem__``)."""
     argument = loader_argument(project, loader, "dataset")
     sizes = [keyword.value for keyword in loader.node.keywords if keyword.arg == "batch_size"]
-    if not _collates_parts(loader) or argument.unknown or any(map(_is_none, sizes)):
+    if not collates_parts(loader) or argument.unknown or any(map(_is_none, sizes)):
         return None
     found = [_nones(project, ref) for ref in argument.refs]
     return found[0][0] if found and all(found) else None
@@ -89,7 +91,7 @@ def _is_none(value: ast.expr) -> bool:
     return isinstance(value, ast.Constant) and value.value is None
 
 
-def _collates_parts(loader: Loader) -> bool:
+def collates_parts(loader: Loader) -> bool:
     """Return whether a loader puts its batches together as the default function does."""
     call = loader.node
     if loader.name != "torch.utils.data.DataLoader" or not isinstance(call, ast.Call) or len(call.args) > 3:
@@ -98,14 +100,14 @@ def _collates_parts(loader: Loader) -> bool:
 
 
 def _differs(project: Project, loader: Loader, wanted: int) -> bool:
-    if not _collates_parts(loader):
+    if not collates_parts(loader):
         return False
     argument = loader_argument(project, loader, "dataset")
-    lengths = [_lengths(project, ref) for ref in argument.refs]
+    lengths = [lengths_of(project, ref) for ref in argument.refs]
     return not argument.unknown and bool(lengths) and all(found and wanted not in found for found in lengths)
 
 
-def _lengths(project: Project, ref: NodeRef) -> set[int]:
+def lengths_of(project: Project, ref: NodeRef) -> set[int]:
     """Return the lengths of the tuples that a data set of the tree returns; none if it may return something else."""
     found = set[int]()
     for getter in _getters(project, ref) or ():

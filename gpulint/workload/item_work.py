@@ -26,9 +26,10 @@ from gpulint.workload.elastic_transforms import deforms
 from gpulint.workload.element_loops import goes_through_elements
 from gpulint.workload.field_loops import arranges_fields
 from gpulint.workload.filled_samples import filled_attributes, is_inside, own_method, runs_for_missing
-from gpulint.workload.kept_samples import keeps_on_disk, keeps_results
+from gpulint.workload.kept_samples import keeps_on_disk, keeps_results, runs_for_uncached
 from gpulint.workload.library_sets import MEMORY, kinds_of
 from gpulint.workload.loaded_sets import loaded_parts
+from gpulint.workload.plain_encodings import only_looks_up_tokens
 from gpulint.workload.sample_preprocessing import (
     IMAGES,
     PIXELS,
@@ -156,6 +157,11 @@ class ItemWorks:
             kinds = set(self._of_module(loader.module))
         return ItemWork(tuple(kind for kind in KINDS if kind in kinds), known or bool(kinds), keeps)
 
+    @query
+    def of_method(self, method: NodeRef, owner: NodeRef) -> tuple[str, ...]:
+        """The kinds of work of a method of a class, and of what it calls."""
+        return tuple(self._of_callable(method, owner=owner))
+
     # -- data sets -----------------------------------------------------------------------------------------------------
 
     def _of_source(self, source: NodeRef) -> tuple[set[str], bool]:
@@ -245,6 +251,7 @@ class ItemWorks:
                 if isinstance(part, ast.Call)
                 and not guards.is_off_by_default(ref.module, part, ref.node)
                 and not is_kept_out(self._project, ref.module, part, given)
+                and not runs_for_uncached(ref.module, part)
                 and not (owner and runs_for_missing(ref.module, part, filled) and is_inside(self._project, owner, ref))
             ]
             found |= {kind for call in calls for kind in self._of_call(ref.module, call)}
@@ -267,7 +274,8 @@ class ItemWorks:
         read = {self._readers.kinds[name] for name in names & self._readers.kinds.keys()}
         if read and self._readers.decodes(module, call, names):
             yield from ("file" if kind == "array" else kind for kind in read)
-        if step := self._steps.work(module, call, changes=True):
+        step = self._steps.work(module, call, changes=True)
+        if step and not (step == TOKENISES and only_looks_up_tokens(self._project, module, call)):
             yield _OF_STEP[step]
         for kind, patterns in self._rows.calls.items() if not read else ():
             if matches(patterns, names) or (isinstance(call.func, ast.Name) and call.func.id in patterns):

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
 from gpulint.libraries.names import matches
 from gpulint.query import query
+from gpulint.semantic.path_conditions import conditions, parts_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.workload.library_handles import handles
 from gpulint.workspace.module_index import FUNCTIONS, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
+    from gpulint.workspace.module_index import FunctionNode, ModuleIndex
 
 _SAVES = ("torch.save", "numpy.save*", "pickle.dump", "joblib.dump", "safetensors.torch.save_file")
 _LOADS = ("torch.load", "numpy.load", "pickle.load", "joblib.load", "safetensors.torch.load_file")
@@ -50,6 +53,44 @@ def keeps_on_disk(project: Project, function: NodeRef) -> bool:
         and (bool(test.orelse) or isinstance(test.body[-1], ast.Return))
         for test in walk(function.node)
     )
+
+
+def runs_for_uncached(module: ModuleIndex, part: ast.AST) -> bool:
+    """Return whether a part of a function runs only for what a table lacks, in which the function then stores it (``if
+    key not in self.cache: self.cache[key] = draw(key)``), or while a list is shorter than a number."""
+    function = module.function(part)
+    if function is None:
+        return False
+    asked = {name for test, holds in conditions(module, part) for name in _lacking(test, holds)}
+    return bool(asked) and not asked.isdisjoint(_filled_in(module, function))
+
+
+def _lacking(test: ast.expr, holds: bool) -> Iterator[str]:
+    """Yield the tables that lack something where a test holds, or does not."""
+    for part, is_so in parts_of(test, holds):
+        match part:
+            case ast.Compare(ops=[ast.NotIn() | ast.In() as asks], comparators=[ast.Name() | ast.Attribute() as table]):
+                if isinstance(asks, ast.NotIn) is is_so:
+                    yield ast.unparse(table)
+            case ast.Compare(
+                left=left, ops=[ast.Gt() | ast.GtE()], comparators=[ast.Call(func=ast.Name(id="len"), args=[table])]
+            ) if is_so and not isinstance(left, ast.Constant):
+                yield ast.unparse(table)
+
+
+@query
+def _filled_in(module: ModuleIndex, function: FunctionNode) -> frozenset[str]:
+    """Return the tables and lists that a function adds to."""
+    found = set[str]()
+    for part in walk(function):
+        match part:
+            case ast.Subscript(value=ast.Name() | ast.Attribute() as table, ctx=ast.Store()):
+                found.add(ast.unparse(table))
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name() | ast.Attribute() as table, attr="append" | "setdefault")
+            ):
+                found.add(ast.unparse(table))
+    return frozenset(found)
 
 
 def _is_memoised(project: Project, function: NodeRef) -> bool:

@@ -83,3 +83,47 @@ def test_a_program_elsewhere_sets_the_workers(tmp_path: Path) -> None:
     for given, level in (("Batches(paths, 32)", "medium"), ("Batches(paths, 32), workers=8", "low")):
         files = {"batches.py": module, "train.py": program.replace("{batches}", given)}
         assert levels(tmp_path / level, files, "GPU311") == [level]
+
+
+HELD = """\
+import cv2
+import numpy as np
+import tensorflow as tf
+
+class Batches(tf.keras.utils.Sequence):
+    def __init__(self, paths, size):
+        self.paths, self.size, self.cache = paths, size, {}
+        self.images = [cv2.imread(path) for path in paths]
+
+    def __len__(self):
+        return len(self.paths) // self.size
+
+    def __getitem__(self, index):
+        numbers = range(index * self.size, (index + 1) * self.size)
+        return np.stack([self.draw(number) for number in numbers])
+
+    def draw(self, number):
+        {draw}
+
+print(tf.config.list_physical_devices("GPU"))
+model = tf.keras.applications.ResNet50(weights=None)
+model.compile(optimizer="adam", loss="mse")
+model.fit(Batches(paths, 32), epochs=50)
+"""
+MISSING = """\
+if number not in self.cache:
+            self.cache[number] = cv2.imread(self.paths[number])
+        return cv2.resize(self.cache[number], (64, 64))"""
+
+
+@pytest.mark.parametrize(
+    ("draw", "level"),
+    [
+        ("return cv2.resize(self.images[number], (64, 64))", "low"),
+        ("return cv2.warpPerspective(self.images[number], self.matrix, (32, 32))", "low"),
+        (MISSING, "low"),
+        ("return cv2.resize(cv2.imread(self.paths[number]), (64, 64))", "medium"),
+    ],
+)
+def test_images_in_memory_are_not_decoded(tmp_path: Path, draw: str, level: str) -> None:
+    assert levels(tmp_path, {"train.py": HELD.replace("{draw}", draw)}, "GPU311")[-1] == level

@@ -82,3 +82,58 @@ def test_a_sample_with_none_cannot_be_collated(
     program = HEAD + data + TRAIN.format(loop="images, labels in loader:", options=options)
     files = {"net.py": "from torch.nn import Linear as Net\n", "train.py": program}
     assert levels(tmp_path, files, "GPU204") == ["low" if fails else "medium"]
+
+
+MODULES = """\
+import pytorch_lightning as pl
+import torch
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset, Subset
+
+
+class Photos(Dataset):
+    def __getitem__(self, index):
+        image = transform(Image.open(self.names[index]))
+        return {returned}
+
+
+class Data(pl.LightningDataModule):
+    def setup(self, stage=None):
+        self.photos = Photos()
+        self.train_data, self.val_data = self.split()
+
+    def split(self):
+        return Subset(self.photos, range(90000)), Subset(self.photos, range(90000, 99999))
+
+    def train_dataloader(self):
+        return DataLoader(self.train_data, batch_size=512, num_workers=8)
+
+
+class Model(pl.LightningModule):
+    def training_step(self, batch, batch_idx):
+        {step}
+        return torch.nn.functional.cross_entropy(self.net(x.float()), y)
+
+
+data = Data()
+trainer = pl.Trainer(accelerator="gpu", devices=1)
+trainer.fit(Model(), {given})
+"""
+
+
+@pytest.mark.parametrize(
+    ("returned", "step", "given", "level"),
+    [
+        ("image, self.labels[index], self.names[index]", "x, y = batch", "datamodule=data", "low"),
+        ("image, self.labels[index], self.names[index]", "x, y = batch", "data", "low"),
+        ("image, self.labels[index], self.names[index]", "x, y, names = batch", "datamodule=data", "medium"),
+        ("image, self.labels[index]", "x, y = batch", "datamodule=data", "medium"),
+        ("image, self.labels[index], self.names[index]", "x, y = batch[:2]", "datamodule=data", "medium"),
+        ("image, self.labels[index], self.names[index]", "x, y = batch", "datamodule=other", "medium"),
+    ],
+)
+def test_a_step_that_unpacks_other_batches_stops(
+    tmp_path: Path, returned: str, step: str, given: str, level: str
+) -> None:
+    files = {"train.py": MODULES.format(returned=returned, step=step, given=given)}
+    assert levels(tmp_path, files, "GPU301") == [level]

@@ -18,6 +18,7 @@ from gpulint.values.parameter_defaults import default_at
 from gpulint.workload.conversions import CHEAP
 from gpulint.workload.daemon_processes import is_made_for_clients, is_made_in_each_process, may_have_no_workers
 from gpulint.workload.dataset_work import parts_of
+from gpulint.workload.default_tensors import defaults_to_gpu
 from gpulint.workload.gpu_samples import gpu_part, pinning_part
 from gpulint.workload.handed_handles import handed_handle
 from gpulint.workload.held_batches import keeper_of
@@ -123,6 +124,8 @@ def obstacle(project: Project, loader: Loader, workers: NodeRef | None, sent: tu
 
 def _of_samples(project: Project, loader: Loader) -> str:
     """Return why workers could not make the samples of a loader, or send them; empty where nothing says so."""
+    if defaults_to_gpu(project, loader.module, True):
+        return "the program makes tensors on the GPU where no device is given; forked workers cannot use it"
     if samples_of(project, loader) is Samples.MAYBE_GPU:
         return "a device is passed to what makes the samples or batches; forked workers cannot use a GPU"
     if name := gpu_part(project, loader):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from itertools import islice
 from pathlib import Path
 
+from gpulint import regex
 from gpulint.launch.job_index import JobIndex
 from gpulint.programs.process_cores import cores_per_process
 from gpulint.project import Project
@@ -13,6 +16,12 @@ MOST = 16
 """More workers than this seldom help one GPU, whatever the node has."""
 USUAL = 4
 """Workers of one GPU where nothing says how many cores the job has; PyTorch warns if there are fewer."""
+
+ON_COLAB = 2
+"""Cores of the machines with a GPU that Google Colab lends for nothing, above which PyTorch warns."""
+MAX_NOTEBOOKS = 50
+"""Most notebooks of a tree that are read for the machine that they name."""
+_COLAB = regex.compile(r"^[^#\n]{0,200}(?:\bgoogle\.colab\b(?!\.kernel)|[\"' =]/content/)", re.MULTILINE)
 
 
 def worker_count(project: Project, program: Path) -> tuple[str, str]:
@@ -25,7 +34,22 @@ def worker_count(project: Project, program: Path) -> tuple[str, str]:
             why = f"the launcher gives each process {round(cores, 1):g} cores"
             return (str(int(cores)), why) if cores > 1 else ("0", "one core per process")
         return str(fewest), f"a launcher that may start it as well requests {fewest} cores"
+    if runs_on_colab(project, program):
+        return str(min(ON_COLAB, fewest)), "Google Colab has two cores beside a GPU"
     return str(min(USUAL, fewest)), "measure how many help"
+
+
+@query
+def runs_on_colab(project: Project, program: Path) -> bool:
+    """Return whether a program names the folders or the modules of Google Colab, or a notebook of a tree does whose
+    jobs are all notebooks."""
+    if project.matches(program, _COLAB):
+        return True
+    jobs = project.fact(JobIndex).jobs()
+    notebooks = project.notebooks()
+    return all(job.document.path in notebooks for job in jobs if job.gpus is not None) and any(
+        project.matches(path, _COLAB) for path in islice(notebooks, MAX_NOTEBOOKS)
+    )
 
 
 @query

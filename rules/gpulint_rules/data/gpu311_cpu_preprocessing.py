@@ -127,7 +127,7 @@ def _per_item(module: ModuleIndex, project: Project) -> Iterator[Finding]:
         if (owner is not None and _STAND_IN.search(owner.name)) or has_many_workers(project, module, heavy.function):
             continue
         name = f"{owner.name}.{heavy.function.name}" if owner is not None else heavy.function.name
-        alone = one_thread.of_method(project, module, owner)
+        alone = one_thread.is_in_one_thread(project, module, owner)
         unit = "item" if heavy.function.name in ("__getitem__", "__iter__") else "batch"
         yield RULE.finding(
             module.path,
@@ -135,7 +135,7 @@ def _per_item(module: ModuleIndex, project: Project) -> Iterator[Finding]:
             f"{name} {heavy.work} on the CPU for every {unit}",
             help=one_thread.OF_SEQUENCE if alone else advice(heavy.work, module, owner, heavy.function),
             payload=Preprocessing(heavy.work, name),
-            cost=alone,
+            cost=one_thread.of_method(project, module, owner, heavy),
             related=(Place(module.path, module.syntax.head(heavy.function), f"runs for every {unit}"),),
         )
 
