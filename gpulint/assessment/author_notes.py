@@ -57,6 +57,13 @@ def notes_name_cpu(subject: Subject) -> bool:
     return True in said and False not in said and not _jobs_hold_gpus(subject.project)
 
 
+def says_gpu(subject: Subject) -> bool:
+    """Return whether a README above a program names a GPU, or a job of the tree holds one."""
+    project = subject.project
+    folders = [one for one in subject.path.parents if one == project.root or one.is_relative_to(project.root)]
+    return any(_readme_says(project, folder) is False for folder in folders) or _jobs_hold_gpus(project)
+
+
 @query
 def _readme_says(project: Project, folder: Path) -> bool | None:
     """Return whether the README of a folder says that programs run on a CPU; None if it names no hardware."""

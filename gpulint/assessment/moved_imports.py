@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.assessment.module_files import by_stem
 from gpulint.libraries.gpu_libraries import Libraries
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import cyclic, query
@@ -54,16 +55,17 @@ def cannot_start(subject: Subject) -> bool:
     """Return whether the module of a place, or each that calls the function around it, imports a module of the tree by
     an old name, or from where it was once (``from model.unet import UNet``, which is in ``src/model/seg/unet.py`` by
     now)."""
-    return _holds_for_programs(subject, _is_broken)
+    return holds_for_programs(subject, _is_broken)
 
 
 def imports_what_is_gone(subject: Subject) -> bool:
     """Return whether the module of a place, or each that calls the function around it, imports a name from a module of
     the tree that does not have it (``from flow_model import ConditionalFlow``, where only a ``GlowModel`` is left)."""
-    return _holds_for_programs(subject, _lacks_name)
+    return holds_for_programs(subject, _lacks_name)
 
 
-def _holds_for_programs(subject: Subject, test: Callable[[Project, ModuleIndex], bool]) -> bool:
+def holds_for_programs(subject: Subject, test: Callable[[Project, ModuleIndex], bool]) -> bool:
+    """Return whether something is so of the module of a place, or of each that calls the function around it."""
     module, node = subject.module, subject.node
     if module is None or node is None or subject.is_notebook:
         return False
@@ -110,7 +112,7 @@ def _imported_first(project: Project, module: ModuleIndex) -> Iterator[ModuleInd
             path = project.module_path(project.absolute(name, module.path), module.path)
             if path is None or path.name == "__init__.py" or path == module.path:
                 continue
-            if len(_by_stem(project).get(path.stem, ())) == 1:
+            if len(by_stem(project).get(path.stem, ())) == 1:
                 yield project.module_at(path)
 
 
@@ -129,7 +131,12 @@ def _lacks_own(project: Project, module: ModuleIndex) -> bool:
 
 @query
 def _is_broken(project: Project, module: ModuleIndex) -> bool:
-    imports = [*_imports(module)]
+    return are_broken(project, module, module.syntax.tree.body)
+
+
+def are_broken(project: Project, module: ModuleIndex, statements: list[ast.stmt]) -> bool:
+    """Return whether one of some statements of a module imports what is not there."""
+    imports = [*_imports(statements)]
     return (
         any(_is_moved(project, module, *one) for one in imports if "." in one[0])
         or any(_is_renamed(project, module, *one) for one in imports if "." not in one[0])
@@ -153,7 +160,7 @@ def _is_left_out(project: Project, module: ModuleIndex, name: str) -> bool:
 
 def _is_of_another_tree(project: Project, module: ModuleIndex, package: str) -> bool:
     """Return whether a package with a name for the program's own is not there, and most of the tree does without it."""
-    if package not in _OWN or package in _folder_names(project) or package in _stems(project):
+    if not _is_own_name(package) or package in _folder_names(project) or package in _stems(project):
         return False
     if _adds_folders(project, module):
         return False
@@ -164,6 +171,11 @@ def _is_of_another_tree(project: Project, module: ModuleIndex, package: str) -> 
         return False
     users = project.word_index.importing(frozenset({word_of(package)}))
     return 2 * len(users) <= sum(path.suffix == ".py" for path in project.files)
+
+
+def _is_own_name(package: str) -> bool:
+    """Return whether only programs give their own packages such a name (``models``, ``Comparative_models``)."""
+    return package in _OWN or (package[:1].isupper() and "_" in package and package.rpartition("_")[2] in _OWN)
 
 
 def _adds_folders(project: Project, module: ModuleIndex) -> bool:
@@ -242,7 +254,7 @@ def _is_renamed(project: Project, module: ModuleIndex, name: str, wanted: tuple[
     users = map(project.module_at, project.word_index.mentioning(word))
     return all(
         user is not None
-        and {name} == {one for one, _ in _imports(user)} & {name}
+        and {name} == {one for one, _ in _imports(user.syntax.tree.body)} & {name}
         and not any(name in text for text in user.strings)
         for user in users
     ) and all(_is_defined(project, one) for one in wanted)
@@ -252,7 +264,7 @@ def _is_out_of_reach(project: Project, module: ModuleIndex, name: str, wanted: t
     """Return whether the only file of a name has what is imported from it, in a folder that no program which imports
     the module is in, and others import it by way of this folder (``from tools.ema import EMA`` beside ``from ema import
     EMA``)."""
-    found = _by_stem(project).get(name, ())
+    found = by_stem(project).get(name, ())
     if len(found) != 1 or name in _folder_names(project) or "*" in wanted:
         return False
     libraries = project.models.derived(Libraries)
@@ -284,12 +296,14 @@ def _is_defined(project: Project, name: str) -> bool:
     return any(module is not None and name in module.classes_by_name for module in modules)
 
 
-def _imports(module: ModuleIndex) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the dotted modules that a module imports in any case, with what it takes from them."""
-    for statement in module.syntax.tree.body:
+def _imports(statements: list[ast.stmt]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the modules that statements import in any case, with what they take from them."""
+    for statement in statements:
         match statement:
             case ast.ImportFrom(module=str(name), level=0, names=names):
                 yield name, tuple(alias.name for alias in names)
+            case ast.Import(names=names):
+                yield from ((alias.name, ()) for alias in names if "." in alias.name)
 
 
 def _is_moved(project: Project, module: ModuleIndex, name: str, wanted: tuple[str, ...]) -> bool:
@@ -300,7 +314,7 @@ def _is_moved(project: Project, module: ModuleIndex, name: str, wanted: tuple[st
         return False
     if project.module_path(name, module.path) is not None or parts[0] not in _folder_names(project):
         return False
-    found = _by_stem(project).get(parts[-1], ())
+    found = by_stem(project).get(parts[-1], ())
     if any(_may_be(place, parts) for place in (*(place for _, place in found), *_folders(project))):
         return False
     words = [one.encode() for one in wanted if one != "*"]
@@ -328,16 +342,3 @@ def _stems(project: Project) -> frozenset[str]:
 @query
 def _folder_names(project: Project) -> frozenset[str]:
     return frozenset(name for place in _folders(project) for name in place)
-
-
-@query
-def _by_stem(project: Project) -> dict[str, tuple[tuple[Path, tuple[str, ...]], ...]]:
-    """Python files, and their places without suffix, by name; packages by that of their folder."""
-    found: dict[str, list[tuple[Path, tuple[str, ...]]]] = {}
-    for path in project.files:
-        if path.suffix == ".py":
-            place = Path(project.place(path)).with_suffix("").parts
-            place = place[:-1] if place[-1] == "__init__" else place
-            if place:
-                found.setdefault(place[-1], []).append((path, place))
-    return {name: tuple(paths) for name, paths in found.items()}

@@ -120,9 +120,12 @@ class _Search:
     def _is_used(self, module: ModuleIndex, above: ast.ClassDef) -> bool:
         """Return whether anything names a class but its own body, other than to annotate or test: nobody makes
         an instance else."""
-        if above.decorator_list or _outer(module, above) is not None:
+        registered = _registered(above)
+        if (above.decorator_list and not registered) or _outer(module, above) is not None:
             return True
-        named = (use for use in self._named(module, above.name) if not _is_idle(use))
+        if any(self._is_named_as_text(name, above) for name in registered):
+            return True
+        named = (use for use in self._named(module, above.name) if not _is_idle(use) and self._is_chosen(use, above))
         if any(not any(up is above for up in use.module.syntax.ancestors(use.node)) for use in named):
             return True
         if any(self._holds_text(path, above.name) for path in self._project.word_index.mentioning(word_of(above.name))):
@@ -151,10 +154,10 @@ class _Search:
     def _uses(self, module: ModuleIndex, owner: _Definition, steps: int) -> bool:
         """Return whether a use of a class or function leads there."""
         if registered := _registered(owner):
-            return any(self._is_named_as_text(name) for name in registered)
+            return any(self._is_named_as_text(name, owner) for name in registered)
         uses = list(islice(self._named(module, owner.name), MAX_USES))
         outside = [use for use in uses if not any(up is owner for up in use.module.syntax.ancestors(use.node))]
-        if any(self._leads(use, steps) for use in outside if not _is_idle(use)):
+        if any(self._leads(use, steps, owner) for use in outside if not _is_idle(use)):
             return True
         return len(uses) == MAX_USES or self._is_named_as_text(owner.name)
 
@@ -170,24 +173,32 @@ class _Search:
                     yield from (NodeRef(other, node) for node in other.uses.get(known, ()))
                 yield from (NodeRef(other, node) for node in other.syntax.of(ast.Attribute) if node.attr == name)
 
-    def _leads(self, use: NodeRef, steps: int) -> bool:
+    def _is_chosen(self, use: NodeRef, owner: _Definition | None) -> bool:
+        """Return whether a use is no entry of a table, or one that something names."""
+        entry = _entry(use.module, use.node)
+        return entry is None or self._is_named_as_text(entry, owner)
+
+    def _leads(self, use: NodeRef, steps: int, owner: _Definition | None = None) -> bool:
         module, node = use.module, use.node
-        entry = _entry(module, node)
-        if entry is not None and not self._is_named_as_text(entry):
+        if not self._is_chosen(use, owner):
             return False
         if is_other_choice(self._project, module, node, depth=0):
             return False
         return self.reaches(module, node, steps - 1)
 
-    def _is_named_as_text(self, name: str) -> bool:
-        """Return whether a configuration, command or text of a module names an entry, other than where it is kept."""
+    def _is_named_as_text(self, name: str, owner: _Definition | None = None) -> bool:
+        """Return whether a configuration, command or text of a module names an entry, other than where it is kept, and
+        in the body of what it stands for (``NAME = "stsb"``)."""
         whole = re.compile(rb"(?<![\w.-])%b(?![\w-])" % re.escape(name.encode()))
         for path in self._project.files_with(name.encode()):
             if path.suffix not in (".py", ".pyc", ".md", ".rst", ".ipynb") and self._project.finds(path, whole):
                 return True
         for path in self._project.word_index.mentioning(word_of(name)) if name.isidentifier() else ():
             other = self._project.module_at(path)
-            if other is not None and any(_is_choice(other, text) for text in _texts(other, name)):
+            if other is not None and any(
+                _is_choice(other, text) and not any(up is owner for up in other.syntax.ancestors(text))
+                for text in _texts(other, name)
+            ):
                 return True
         return not name.isidentifier()
 

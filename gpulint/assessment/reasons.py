@@ -31,6 +31,17 @@ _CURES = regex.compile(
     re.IGNORECASE,
 )
 """Words of what a setting right below is there for."""
+_FINDS_ERRORS = regex.compile(
+    r"\b(error|stack|crash|exception)s?[ -]?(trac\w+|locations?|reporting|localization)\b|\btracebacks?\b"
+    r"|\b(detailed|accurate|exact|precise|better|clear(er)?|meaningful|informative|synchronous|correct)\b.{0,30}"
+    r"\b(errors?|traces?|stack\w*|exceptions?)\b"
+    r"|\b(locali[sz]e|pinpoint|locate|catch|trace|find|track down|diagnos\w+|investigat\w+)\b.{0,40}"
+    r"\b(errors?|faults?|asserts?|exceptions?|crash\w*|illegal|failures?|accesse?s?)\b"
+    r"|\billegal (memory )?access|\bdevice-side assert|\bCUDA error:",
+    re.IGNORECASE,
+)
+"""What a debug mode is there for, other than its name: to say where an error is."""
+_MODES = frozenset({"debug-mode"})
 _NAMES_WAITS = regex.compile(
     r"\b(host|device|gpu|cuda|cpu|d2h|dtoh|blocking|implicit|explicit|costly|expensive|avoid\w*|extra|unneeded)\b.{0,30}\bsync"
     r"|\bsync\w*\b.{0,40}\b(host|device|gpu|cuda|cpu|stalls?|overhead|slow\w*|cost\w*|expensive|pipeline)\b"
@@ -89,6 +100,8 @@ def has_reason(subject: Subject) -> bool:
     while at > 0 and at > line - 4 and source.line(at).lstrip().startswith("#"):
         above.append(_comment(source.line(at)))
         at -= 1
+    if subject.cost is not None and subject.cost.kind in _MODES and _finds_errors(subject, own, above[::-1]):
+        return True
     words = _subject_words(subject, source.line(subject.finding.span.line).partition("#")[0])
     for text in (own, " ".join(reversed(above))):
         if text and not _CODE.match(text) and _says_why(text) and (text == own or words & _words(text)):
@@ -102,6 +115,11 @@ def has_reason(subject: Subject) -> bool:
         return True
     head = _head(subject)
     return bool(_says_why(head) and (words | _words(subject.finding.help)) & _words(head))
+
+
+def _finds_errors(subject: Subject, own: str, above: list[str]) -> bool:
+    """Return whether the comments of a debug mode say which errors it is there to find."""
+    return any(_FINDS_ERRORS.search(text) and not _CODE.match(text) for text in (own, " ".join(above)))
 
 
 def _explains_argument(subject: Subject, words: frozenset[str]) -> bool:
