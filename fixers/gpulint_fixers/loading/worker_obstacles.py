@@ -107,19 +107,24 @@ def obstacle(project: Project, loader: Loader, workers: NodeRef | None, sent: tu
         return reason
     if name := followed_sampler(project, loader):
         return f"the loop follows the state of `{name}` batch by batch, and workers draw from it several batches ahead"
-    if reason := never_made(project, loader) or shared_state(project, loader):
+    if reason := never_made(project, loader) or shared_state(project, loader) or _fails_to_start(project, loader):
         return reason
-    if replaced := replaced_function(project, loader):
-        return (
-            f"{replaced.where} replaces `{replaced.function}` by a number, and workers that call it end with a "
-            f"TypeError: call `{replaced.call}` first"
-        )
     if looks_up(project, loader):
         return "each sample seems to be looked up in memory, so workers may not pay off: measure first"
     if reason := not_started(project, loader.call, sent):
         return reason
     work = spawned_work(project, loader)
     return work.reason if work is not None else ""
+
+
+def _fails_to_start(project: Project, loader: Loader) -> str:
+    """Return why the workers of a loader would end as they start; empty where nothing says so."""
+    if (replaced := replaced_function(project, loader)) is None:
+        return ""
+    return (
+        f"{replaced.where} replaces `{replaced.function}` by a number, and workers that call it end with a "
+        f"TypeError: call `{replaced.call}` first"
+    )
 
 
 def _of_samples(project: Project, loader: Loader) -> str:
