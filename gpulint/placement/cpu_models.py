@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.placement.batch_flow import BatchFlow
+from gpulint.placement.host_results import copies_to_host
 from gpulint.placement.host_to_device import HostToDevice
 from gpulint.placement.tensor_location import TensorLocations
 from gpulint.programs.gpu_programs import GpuPrograms
@@ -189,6 +190,7 @@ def _stays(project: Project, module: ModuleIndex, model: ast.Name) -> bool:
             isinstance(ref.node, ast.Call)
             and makes_module(project, ref.module, ref.node)
             and not any(map(_moves_in_place, (module, ref.module)))
+            and not _is_moved_copy(ref.module, ref.node)
             for ref in origins
         )
     made = [binding.value for binding in bindings if binding.kind is BindingKind.ASSIGN and not binding.path]
@@ -270,6 +272,25 @@ def _moves_in_place(module: ModuleIndex) -> bool:
     """Return whether a statement of a module moves something (``model.cuda()``)."""
     moved = (call for name in _MOVES for call in module.calls_by_name.get(name, []))
     return any(isinstance(module.syntax.parents.get(call), ast.Expr) for call in moved)
+
+
+def _is_moved_copy(module: ModuleIndex, made: ast.Call) -> bool:
+    """Return whether the function that makes a model also moves it by its name (``model = model.cuda()``)."""
+    match module.syntax.parents.get(made):
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            return (module.function(made), name) in _moved_names(module)
+    return False
+
+
+@query
+def _moved_names(module: ModuleIndex) -> frozenset[tuple[ast.AST | None, str]]:
+    """Return the variables that a module moves, by the functions."""
+    moves = (call for name in _MOVES for call in module.calls_by_name.get(name, []))
+    return frozenset(
+        (module.function(call), call.func.value.id)
+        for call in moves
+        if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name) and not copies_to_host(call)
+    )
 
 
 def makes_module(project: Project, module: ModuleIndex, call: ast.Call) -> bool:

@@ -11,11 +11,28 @@ from gpulint.semantic.path_conditions import parts_of
 from gpulint.training.filled_tables import adds_key
 from gpulint.training.missing_attributes import gives_missing
 from gpulint.values.bound_parts import bound_part
+from gpulint.values.counter_names import is_counter
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, BindingKind, ModuleIndex, dotted, last_name
 
 _KEEPS = frozenset({"functools.cache", "cache", "lru_cache"})
 """Decorators that keep what a function has returned."""
 _MAKES = regex.compile(r"(^|_)(build|init|create|setup|make|initialize)(_|$)")
+_DONE = regex.compile(
+    r"(^|_)(skip\w*|resum\w*|done|finished|completed)(_|$)"
+    r"|^start(ing)?(_(global_)?(step|iter|iteration|epoch|batch|idx|index)s?)?$"
+)
+"""Names of the number of rounds that a run before has done."""
+
+
+def skips_done(module: ModuleIndex, test: ast.expr, holds: bool) -> bool:
+    """Return whether a test that has to fail only passes by the rounds of a loop that a run before has done: ``if step
+    < start_step: continue``."""
+    branch = module.syntax.parents.get(test)
+    match test:
+        case ast.Compare(left=ast.Name() as counter, ops=[ast.Lt() | ast.LtE()], comparators=[first]):
+            ends = isinstance(branch, ast.If) and isinstance(branch.body[-1], ast.Continue) and not branch.orelse
+            return ends and not holds and is_counter(counter) and _DONE.search(last_name(first)) is not None
+    return False
 
 
 def runs_once(module: ModuleIndex, node: ast.AST) -> bool:

@@ -25,7 +25,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.training import workflow_steps
 from gpulint.training.cuda_tests import excludes_cuda
 from gpulint.training.default_tests import fails_by_default, fails_for_number, ways_to_be_set
-from gpulint.training.first_runs import fills_once, runs_once
+from gpulint.training.first_runs import fills_once, runs_once, skips_done
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role
 from gpulint.values import yacs_defaults
@@ -217,9 +217,9 @@ class Guards:
 
     def is_conditional(self, module: ModuleIndex, node: ast.AST, until: ast.AST | None = None) -> bool:
         """Return whether ``node`` is under any condition at all, other than one on the processes (rank zero, several of
-        them), that there is a GPU, that the program is started, or that it has not failed before."""
+        them), that there is a GPU, that the program is started, has not failed, or has not done the round before."""
         tests = ((test, holds) for test, holds in conditions(module, node, until) if not is_failure(module, test, node))
-        parts = (part for test, holds in tests for part in parts_of(test, holds))
+        parts = (part for test, holds in tests if not skips_done(module, test, holds) for part in parts_of(test, holds))
         texts = (source_text(module, part) for part, holds in parts if not excludes_cuda(module, part, not holds))
         return any(not (_PROCESSES.search(text) or "__main__" in text) for text in texts)
 

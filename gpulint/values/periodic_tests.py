@@ -43,7 +43,9 @@ _EVERY = regex.compile(
     r"(^|_)(every|interval|freq|frequency|period|steps_per|n_steps|log_steps|logging_steps|save_steps)(_|$)"
     r"|_(every|freq|interval|steps)$"
 )
-_AMOUNT = regex.compile(r"^(max|total|num|global|warmup|train|training|completed|current)_(\w+_)?steps$")
+_AMOUNT = regex.compile(
+    r"^(max|total|num|global|warmup|train|training|completed|current|start|resumed?|skipp(ed|ing)|done)_(\w+_)?steps$"
+)
 """Names of how many steps there are, or have been; ``step > max_train_steps`` ends a loop."""
 _LAST = regex.compile(
     r"\b(last|final|done|finished|best|is_(best|(last|final)_\w+)|patience|stop|early_stop\w*|improved|accept\w*)\b",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import functools
+import operator
 import re
 from collections.abc import Callable, Iterator
 
@@ -11,7 +13,9 @@ from gpulint.programs.environment_variables import is_explained
 from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.project import Project
 from gpulint.query import query
+from gpulint.semantic.path_conditions import conditions, parts_of
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.default_tests import decides_number
 from gpulint.training.guards import Guards
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex
@@ -29,6 +33,7 @@ _AGAIN = regex.compile(
 """Signs of gradients of gradients, or of gradients in evaluation mode."""
 _SETS = regex.compile(r"cudnn\.enabled\s*=")
 _DETERMINISTIC = regex.compile(r"cudnn\.deterministic\s*=\s*True|use_deterministic_algorithms\(True")
+_SEED = regex.compile(r"(^|[^a-z])seed", re.IGNORECASE)
 _SEEDED = regex.compile(r"\b(manual_seed(_all)?|seed_everything|set_seed|seed_all)\(")
 _PAIRS = {"__enter__": "__exit__", "__init__": "__exit__", "start": "stop", "enable": "disable", "disable": "enable"}
 """Methods that switch something, and those that switch it back."""
@@ -104,13 +109,39 @@ def _stays(project: Project, module: ModuleIndex, statement: ast.stmt) -> bool:
     """Return whether a statement switches cuDNN off in any case, for the whole of a program: not only where cuDNN has
     failed (``except RuntimeError:``)."""
     return (
-        not project.fact(Guards).is_conditional(module, statement)
+        (
+            not project.fact(Guards).is_conditional(module, statement)
+            or _is_seeded_by_default(project, module, statement)
+        )
         and not project.fact(Guards).is_error_path(module, statement)
         and not is_switched_on(project, module, statement)
         and not _is_switched_back(module, statement)
         and not _is_for_workers(module, statement)
         and not is_switched_back(project, module, statement, _SETS, _may_switch_on(project))
     )
+
+
+def _is_seeded_by_default(project: Project, module: ModuleIndex, statement: ast.stmt) -> bool:
+    """Return whether a statement runs where the program has a seed, which its options give it by default: ``if
+    args.seed > 0``, ``if args.seed is not None``."""
+    parts = [part for test, holds in conditions(module, statement) for part in parts_of(test, holds)]
+    return all(_SEED.search(ast.unparse(part)) and _has_seed(project, module, part) is holds for part, holds in parts)
+
+
+def _has_seed(project: Project, module: ModuleIndex, test: ast.expr) -> bool | None:
+    """Return how a test of a seed turns out for each of its defaults; None if that is unknown."""
+    match test:
+        case ast.Name() | ast.Attribute() as seed:
+            decides: Callable[[object], bool | None] = bool
+        case ast.Compare(left=seed, ops=[ast.Is() | ast.IsNot() as compares], comparators=[ast.Constant(value=None)]):
+            decides = functools.partial(operator.is_ if isinstance(compares, ast.Is) else operator.is_not, None)
+        case ast.Compare(left=seed):
+            decides = functools.partial(decides_number, test)
+        case _:
+            return None
+    known = project.fact(Constants).of(module, seed)
+    found = {decides(value) for value in known.constants} if known.complete else set()
+    return found.pop() if len(found) == 1 else None
 
 
 def copy_that_keeps_it(project: Project, module: ModuleIndex, statement: ast.stmt) -> str | None:
