@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 _HARMLESS = frozenset(
     (
         "autocast amp_autocast autocast_ctx record_function profile open suppress tqdm device stream nullcontext Timer "
-        "redirect_stdout staticmethod classmethod record wraps property"
+        "redirect_stdout staticmethod classmethod record wraps property dataclass define final override abstractmethod "
+        "typechecked beartype jaxtyped"
     ).split()
 )
 """Context managers and decorators that leave gradients as they are; any other may switch them off."""
@@ -33,6 +34,8 @@ _SWITCHES = frozenset(
 _DISABLING = frozenset({"no_grad", "inference_mode", "set_grad_enabled"})
 MAX_CALLS = 2
 """How many calls deep a forward pass is looked at."""
+_TRAINS = frozenset({"backward", "step", "zero_grad", "train", "eval", "manual_backward"})
+"""Methods by which a function trains a model, or sets how it runs."""
 _FORWARD = frozenset({"forward", "encode", "decode"})
 
 _EXPLAINS = regex.compile(
@@ -100,6 +103,8 @@ def runs(project: Project, module: ModuleIndex, call: ast.Call, model: str) -> b
         return True
     if isinstance(call.func, ast.Attribute) and dotted(call.func.value) == model:
         return _runs_method(project, module, call, model)
+    if model.startswith("self.") and dotted(call.func).startswith("self."):
+        return _runs_held(project, module, call, model)
     passed = [index for index, argument in enumerate(call.args) if dotted(argument) == model]
     if not passed:
         return False
@@ -116,6 +121,35 @@ def runs(project: Project, module: ModuleIndex, call: ast.Call, model: str) -> b
             if _is_forward(inner, name) or _runs_method(project, callee.module, inner, name):
                 return not may_disable(callee.module, inner, function)
     return False
+
+
+def _runs_held(project: Project, module: ModuleIndex, call: ast.Call, model: str) -> bool:
+    """Return whether each method that ``self.predict(x)`` may call runs the model of its object with
+    gradients enabled (``self.model(x)``), and neither trains it nor sets how it runs."""
+    callees = project.fact(Resolver).callees(module, call)
+    return bool(callees) and all(
+        isinstance(callee.node, FUNCTIONS) and _only_runs(project, callee.module, callee.node, model)
+        for callee in callees
+    )
+
+
+def trains_or_sets_mode(module: ModuleIndex, function: FunctionNode) -> bool:
+    """Return whether a function trains a model, or sets how one runs."""
+    return any(last_name(call.func) in _TRAINS for call in module.calls_of(function))
+
+
+@query
+def _only_runs(project: Project, module: ModuleIndex, function: FunctionNode, model: str) -> bool:
+    if speaks_of_gradients(module, function) or [one.arg for one in function.args.args[:1]] != ["self"]:
+        return False
+    if trains_or_sets_mode(module, function):
+        return False
+    forward = next((call for call in module.calls_of(function) if _is_forward(call, model)), None)
+    return (
+        forward is not None
+        and not may_disable(module, forward, function)
+        and not forward_disables(project, module, forward)
+    )
 
 
 def _runs_method(project: Project, module: ModuleIndex, call: ast.Call, model: str) -> bool:

@@ -17,6 +17,7 @@ from gpulint.training.call_values import is_kept_out
 from gpulint.training.differentiation import propagated, propagates
 from gpulint.training.evaluated_models import evaluated, forward_disables, may_disable, runs, speaks_of_gradients
 from gpulint.training.guards import Guards
+from gpulint.training.held_models import held_forwards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role, has_one_round, stops_at_once
 from gpulint.workspace.module_index import (
@@ -63,9 +64,10 @@ def graphs_in_evaluation(project: Project, module: ModuleIndex) -> Iterator[Infe
         if function is not None and speaks_of_gradients(module, function):
             continue
         # Who calls the function may take the whole tree to find out, so that comes last.
-        calls = [*_forwards(project, module, mode, model)]
+        held = [call for call in held_forwards(project, module, mode, model) if _enabled(project, module, call, 0)]
+        calls = [*held, *_forwards(project, module, mode, model)]
         cut_short = len(_mentioned_after(module, mode, model)) > MAX_MENTIONS
-        if not (calls or cut_short) or not _enabled(project, module, mode, 0):
+        if not (calls or cut_short) or not (held or _enabled(project, module, mode, 0)):
             continue
         if cut_short:
             module.report_limit(f"a function uses a model more than {MAX_MENTIONS} times")
@@ -137,7 +139,10 @@ def _forwards(project: Project, module: ModuleIndex, mode: ast.Call, model: str)
 
 def _mentioned_after(module: ModuleIndex, mode: ast.Call, model: str) -> list[ast.Call]:
     """Calls after ``model.eval()`` in its function that run the model, a method of it, or get it."""
-    calls = _mentions(module, module.function(mode)).get(model, [])
+    table = _mentions(module, module.function(mode))
+    calls = table.get(model, [])
+    if model.startswith("self."):  # methods of its object may run it
+        calls = sorted({*calls, *table.get("self", ())}, key=_start)
     return calls[bisect_right(calls, _start(mode), key=_start) :]
 
 
@@ -270,7 +275,8 @@ def leaves_enabled(project: Project, module: ModuleIndex, function: FunctionNode
 
 @cyclic(False)
 def _calls_enabled(project: Project, module: ModuleIndex, function: FunctionNode, depth: int) -> bool:
-    """Return whether all calls of a function leave gradients enabled."""
+    """Return whether all calls of a function leave gradients enabled, other than those which switch them off in sight;
+    a method without known calls may be called by anything, unless it trains."""
     owner = module.syntax.parents.get(function)
     if any(
         isinstance(context.loop.node, FUNCTIONS)
@@ -279,18 +285,22 @@ def _calls_enabled(project: Project, module: ModuleIndex, function: FunctionNode
         # A framework's hook: the framework decides.
         return False
     sites = project.fact(Resolver).call_sites(module, function)
+    enabled, guards = False, project.fact(Guards)
     for site in sites:
         assert isinstance(site.node, ast.Call)
         caller = site.module.function(site.node)
-        if caller is function:
+        if caller is function or guards.is_without_gradients(site.module, site.node):
             continue
+        enabled = True
         if depth == 0 and _is_differentiated(project, site) and not _returns_numbers(project, function):
             return False
         if (caller is not None and speaks_of_gradients(site.module, caller)) or not _enabled(
             project, site.module, site.node, depth + 1
         ):
             return False
-    return bool(sites) or not isinstance(owner, ast.ClassDef)
+    if sites:
+        return enabled
+    return not isinstance(owner, ast.ClassDef) or trains_as_well(project, module, function)
 
 
 def _is_part_of_loss(project: Project, module: ModuleIndex, call: ast.Call) -> bool:

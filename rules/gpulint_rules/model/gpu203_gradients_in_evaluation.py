@@ -4,7 +4,9 @@ or ``torch.inference_mode`` around it, on its function, or around any call of th
 loader between the steps of a training, though the model stays in training mode.
 
 So is a pass of a function that evaluates by its name, where nothing sets the model to evaluation but a total or a
-list keeps the loss of each batch with its graph (``losses.append(loss)``, ``total += loss``).
+list keeps the loss of each batch with its graph (``losses.append(loss)``, ``total += loss``), or where only a later
+part of each round is in ``torch.no_grad()``. The model may run in a method of the object that holds it
+(``self.predict(x)``), which may set it to evaluation when it is made (``self.teacher = teacher.eval()``).
 
 Recognizes evaluation loops that are written out in PyTorch.
 
@@ -165,8 +167,10 @@ def _needs_gradients(project: Project, module: ModuleIndex, found: InferenceLoop
 
 
 def _run(found: InferenceLoop) -> ast.expr:
-    """The model that a call runs, by itself or in a function that gets it."""
-    named = (one for one in (found.forward.func, *found.forward.args) if dotted(one) == found.model)
+    """The model that a call runs, by itself, in a function that gets it or in a method of the object that holds it."""
+    modes = (call.func for call in found.module.calls_by_name.get("eval", ()))
+    owners = (func.value for func in modes if isinstance(func, ast.Attribute))
+    named = (one for one in (found.forward.func, *found.forward.args, *owners) if dotted(one) == found.model)
     return next(named, found.forward.func)
 
 

@@ -6,8 +6,10 @@ import ast
 from collections.abc import Iterator
 
 from gpulint import regex
+from gpulint.documents.python import walk
 from gpulint.project import Project
 from gpulint.semantic.argument_binding import argument_of, parameters
+from gpulint.semantic.path_conditions import contexts_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.evaluated_models import may_disable, speaks_of_gradients
 from gpulint.training.inference_loops import InferenceLoop, leaves_enabled
@@ -24,7 +26,7 @@ _EVALUATES = regex.compile(r"evaluat|valid|(^|_)(test|val|eval)(_|$)")
 
 def graphs_kept_in_passes(project: Project, module: ModuleIndex) -> Iterator[InferenceLoop]:
     """Loops over batches of a function that gets the model from a program that trains it, where each round certainly
-    leaves its graph in a total or a list."""
+    leaves its graph in a total or a list, or a later part of it runs without gradients."""
     loops = project.fact(LoopContexts)
     for loop in module.loops if "torch" in module.packages else ():
         function = module.function(loop)
@@ -35,8 +37,16 @@ def graphs_kept_in_passes(project: Project, module: ModuleIndex) -> Iterator[Inf
         if loops.role(module, loop) not in (Role.EVAL, Role.OTHER) or MAY_DIFFERENTIATE.search(function.name):
             continue
         for found in _passes(project, module, loop, function):
-            if held_in(project, found) is not None and leaves_enabled(project, module, function):
+            wasted = held_in(project, found) is not None or _switches_off_later(loop, found.forward)
+            if wasted and leaves_enabled(project, module, function):
                 yield found
+
+
+def _switches_off_later(loop: ast.For, forward: ast.Call) -> bool:
+    """Return whether a loop computes a part of what follows a forward pass without gradients: they end there, and it
+    wants none."""
+    blocks = (part for part in walk(loop) if isinstance(part, ast.With) and part.lineno > forward.lineno)
+    return any(last_name(context) in ("no_grad", "inference_mode") for one in blocks for context in contexts_of(one))
 
 
 def _passes(project: Project, module: ModuleIndex, loop: ast.For, function: ast.FunctionDef) -> Iterator[InferenceLoop]:
