@@ -69,7 +69,7 @@ def _is_filled(project: Project, value: NodeRef) -> bool:
 
 
 def _calls_above(module: ModuleIndex, name: ast.Name) -> Iterator[tuple[ast.Call, ast.Name]]:
-    """Yield the calls above a use of a list that get it as it is, for what else they do: ``prepare(graphs, device)``."""
+    """Yield the calls above a use of a list that get it for what else they do: ``prepare(graphs, device)``."""
     function = module.function(name)
     for use in module.uses.get(name.id, ()):
         call = module.syntax.parents.get(use)
