@@ -39,9 +39,9 @@ def timed_by_objects(project: Project, module: ModuleIndex, loop: LoopNode) -> l
             case ast.With(items=items) if any(_times_block(project, module, item.context_expr) for item in items):
                 last = part.end_lineno or part.lineno
                 found.append((part.lineno, last + 1, ast.unparse(items[0].context_expr)))
-    for owner, name, began in started:
-        lines = [line for other, end, line in ended if other == owner and end in _ENDS[name] and line > began]
-        found += [(began, min(lines), f"`{owner}`")] if lines else []
+    for timer, name, began in started:
+        lines = [line for other, end, line in ended if other == timer and end in _ENDS[name] and line > began]
+        found += [(began, min(lines), f"`{timer}`")] if lines else []
     return found
 
 

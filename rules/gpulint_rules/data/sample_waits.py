@@ -3,6 +3,7 @@ the other reads of a step find the queue empty."""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 
 from gpulint.placement.device_transfers import DeviceTransfers
@@ -37,6 +38,7 @@ def _wait_of(project: Project, loader: Loader) -> NodeRef | None:
         return None
     resolver = project.fact(Resolver)
     for source in sets_of(project, loader):
+        assert isinstance(source.node, ast.expr)
         for where, owner in resolver.classes_of(source.module, source.node):
             getter = resolver.method(where, owner, "__getitem__")
             if getter is not None and (read := _read_in(project, getter, _CALLS)) is not None:
