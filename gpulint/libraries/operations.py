@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from gpulint.libraries.call_rows import CallRow
 from gpulint.libraries.names import words
+from gpulint.libraries.releases import check_release
 from gpulint.libraries.samples import DataCache, Handle, Reader, SampleSet, SampleWork
 from gpulint.records import dataclass
 
@@ -239,14 +240,17 @@ class Sync(CallRow):
 
     calls: tuple[str, ...]
     """Qualified names of functions; patterns of functions and classes where ``kind`` is ``check`` or ``validate``."""
-    kind: Literal["barrier", "read", "check", "validate", "solve", "decompose", "size", "object", "detect", "score"]
+    kind: Literal[
+        "barrier", "read", "check", "validate", "solve", "decompose", "size", "object", "detect", "score", "branch"
+    ]
     """``barrier`` waits for all queued work, ``read`` for the value of the first argument; ``check`` (and objects of
     the classes) looks at the values of all arguments, unless ``unless`` is passed as false; ``validate`` does so in
     the call that makes an object; ``solve`` runs on the host alone, on a copy of what the model computed; ``size``
     needs to know on the host how many values there are, unless the caller passes ``unless``; ``object`` sends Python
     objects, or copies to the host; ``detect`` makes a model that matches predictions with its targets;
-    ``score`` computes a metric on the host."""
+    ``score`` computes a metric on the host; ``branch`` decides by a value in releases of PyTorch before ``before``."""
     unless: str = ""
+    before: Annotated[str, check_release] = ""
 
 
 @dataclass(frozen=True, slots=True)

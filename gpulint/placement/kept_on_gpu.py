@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gpulint.documents.python import walk
 from gpulint.placement.device_transfers import DeviceTransfers
 from gpulint.placement.devices import Device, Devices
+from gpulint.placement.listed_on_gpu import lists_gpu_items
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
@@ -86,7 +87,7 @@ def getters(project: Project, module: ModuleIndex, owner: ast.ClassDef) -> Itera
 
 def is_moved(project: Project, module: ModuleIndex, source: ast.expr) -> bool:
     """Return whether a data set is moved as a whole (``TUDataset(root, name).to(device)``), or what it keeps is, by
-    the function that hands it to a loader (``dataset.data = dataset.data.to(device)``)."""
+    the function that hands it to a loader (``dataset.data = dataset.data.to(device)``), or each sample of a list."""
     transfers = project.fact(DeviceTransfers)
     made: list[ast.expr | None] = [source]
     if isinstance(source, ast.Name):
@@ -96,7 +97,7 @@ def is_moved(project: Project, module: ModuleIndex, source: ast.expr) -> bool:
         if moved is not None and moved.to_gpu:
             return True
     name, function = source_text(module, source), module.function(source)
-    return any(
+    return lists_gpu_items(project, NodeRef(module, source)) or any(
         move.to_gpu
         and move.node.lineno < source.lineno
         and module.function(move.node) is function

@@ -63,3 +63,100 @@ def test_times_that_follow_on_each_other_have_all_work(job: MakeJob, last: str) 
     made = job({"train.py": STEPS.format(first="pass", last=last)})
     assert made.repair("GPU305") == 1
     assert "total += loss.detach()" in made.text("train.py")
+
+
+TIMERS = """\
+import time
+
+import torch
+
+
+class Timer:
+    def __init__(self):
+        self.total = 0.0
+
+    def start(self):
+        {wait}
+        self.began = time.perf_counter()
+
+    def stop(self):
+        {wait}
+        self.total += time.perf_counter() - self.began
+
+    def __enter__(self):
+        self.start_time = time.time()
+
+    def __exit__(self, *failure):
+        {wait}
+        self.total += time.time() - self.start_time
+"""
+BY_METHODS = """\
+import torch
+from timers import Timer
+
+
+def train(model, loader, optimizer):
+    total, timer = 0.0, {made}
+    for step, (x, y) in enumerate(loader):
+        x, y = x.cuda(non_blocking=True), y.cuda(non_blocking=True)
+        loss = model(x, y)
+        optimizer.zero_grad()
+        timer.start()
+        loss.backward()
+        optimizer.step()
+        {inside}
+        timer.stop()
+        {below}
+    return total, timer.total
+"""
+BLOCK = """\
+import torch
+from timers import Timer
+
+
+def train(model, loader, optimizer):
+    total, timer = 0.0, Timer()
+    for step, (x, y) in enumerate(loader):
+        with timer:
+            x, y = x.cuda(non_blocking=True), y.cuda(non_blocking=True)
+            loss = model(x, y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            total += loss.item()
+    return total, timer.total
+"""
+ADDS = "total += loss.item()"
+FILES = {"timers.py": TIMERS.format(wait="pass")}
+
+
+@pytest.mark.parametrize("made", ["Timer()", "model.timer"])
+def test_a_wait_stays_where_the_time_of_an_object_ends_at_it(job: MakeJob, made: str) -> None:
+    text = BY_METHODS.format(made=made, inside=ADDS, below="pass")
+    check_declined(job, "GPU305", {**FILES, "train.py": text}, "each step is timed up to this wait (`timer`)")
+
+
+def test_a_wait_stays_in_a_block_that_is_timed(job: MakeJob) -> None:
+    check_declined(job, "GPU305", {**FILES, "train.py": BLOCK}, "each step is timed up to this wait (timer)")
+
+
+def test_a_wait_below_what_an_object_times_goes(job: MakeJob) -> None:
+    made = job({**FILES, "train.py": BY_METHODS.format(made="Timer()", inside="pass", below=ADDS)})
+    assert made.repair("GPU305") == 1
+    assert "total += loss.detach()" in made.text("train.py")
+
+
+def test_a_timer_that_waits_itself_needs_no_other_wait(job: MakeJob) -> None:
+    timers = FILES["timers.py"].replace("pass", "torch.cuda.synchronize()")
+    results = job({"timers.py": timers, "train.py": BY_METHODS.format(made="Timer()", inside=ADDS, below="pass")}).scan(
+        "GPU305"
+    )
+    assert all("timed up to" not in getattr(result.fix, "reason", "") for result in results)
+
+
+@pytest.mark.parametrize(
+    ("first", "last"), [("self.began = time.time()", "self.times.append(time.time() - self.began)")]
+)
+def test_a_wait_stays_where_an_attribute_has_the_start(job: MakeJob, first: str, last: str) -> None:
+    text = STEPS.replace("def train(model", "def train(self, model").format(first=first, last=last)
+    check_declined(job, "GPU305", {"train.py": text}, "each step is timed up to this")

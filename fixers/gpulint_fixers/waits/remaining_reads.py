@@ -6,6 +6,7 @@ import ast
 
 from gpulint_rules.data.called_waits import called_wait
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
+from gpulint_rules.data.sample_waits import wait_in_samples
 
 from gpulint import regex
 from gpulint.documents.python import walk
@@ -71,6 +72,9 @@ def waits_anyway(project: Project, found: HostWait, saved: frozenset[ast.AST]) -
     """Return why nothing is gained: whenever the loop gets to the wait, it or what it calls waits for a size or for a
     value that decides, other than those places that fixes change."""
     loop = found.context.loop
+    if (read := wait_in_samples(project, [(found.syncs[0], found.context)])) is not None:
+        where = read.module.syntax.span(read.node).words  # type: ignore[arg-type]
+        return stays_in("each sample of every step", f"{where} of {read.module.path.name}", False)
     beside = found.context.calls[0] if found.context.calls else NodeRef(found.module, found.statement)
     if beside.module is not loop.module or loop.node not in loop.module.syntax.ancestors(beside.node):
         return None

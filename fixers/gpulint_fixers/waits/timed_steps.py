@@ -10,6 +10,7 @@ from gpulint.query import query
 from gpulint.values.clocks import CLOCKS
 from gpulint.workspace.module_index import LoopNode, ModuleIndex, last_name
 from gpulint_fixers.waits.logs.log_intervals import logged_seldom
+from gpulint_fixers.waits.timer_objects import timed_by_objects
 
 _WAITS = frozenset({"synchronize", "barrier", "wait_for_everyone"})
 _SHOWS = frozenset({"print", "info", "log", "write", "save", "set_postfix", "set_description", "debug", "add_scalar"})
@@ -33,16 +34,18 @@ def _measured(project: Project, module: ModuleIndex, loop: LoopNode) -> list[tup
     read = dict[str, list[int]]()
     for part in walk(loop):
         match part:
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call) if _is_clock(call):
-                read.setdefault(name, []).append(part.lineno)
-    found = list[tuple[int, int, str]]()
+            case ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=ast.Call() as call):
+                if _is_clock(call):
+                    read.setdefault(ast.unparse(target), []).append(part.lineno)
+    found = timed_by_objects(project, module, loop)
     for part in walk(loop) if read else ():
         match part:
-            case ast.BinOp(left=last, op=ast.Sub(), right=ast.Name(id=first)) if first in read:
-                if logged_seldom(project, module, part):
+            case ast.BinOp(left=last, op=ast.Sub(), right=ast.Name() | ast.Attribute() as right):
+                first, name = ast.unparse(right), ast.unparse(last)
+                if first not in read or logged_seldom(project, module, part):
                     continue
-                if isinstance(last, ast.Name) and last.id in read and last.id != first:
-                    found += [(began, ended, last.id) for began in read[first] for ended in read[last.id]]
+                if name in read and name != first:
+                    found += [(began, ended, name) for began in read[first] for ended in read[name]]
                 elif isinstance(last, ast.Call) and _is_clock(last):
                     found += [(began, part.lineno, f"time since {first}") for began in read[first]]
     return found

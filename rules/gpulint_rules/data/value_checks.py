@@ -10,6 +10,7 @@ from gpulint.documents.python import walk
 from gpulint.libraries import Models
 from gpulint.libraries.names import matches
 from gpulint.libraries.operations import Sync
+from gpulint.numerals import whole
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.computed_values import ComputedValues
 from gpulint.placement.device_transfers import DeviceTransfers
@@ -17,6 +18,8 @@ from gpulint.placement.devices import Device
 from gpulint.placement.expressions import is_weight, joined_parts
 from gpulint.placement.host_values import HostValues
 from gpulint.placement.tensor_location import TensorLocations
+from gpulint.programs.package_lists import Release
+from gpulint.programs.stated_releases import predates
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.semantic.path_conditions import parts_of
@@ -45,6 +48,10 @@ _METHODS = frozenset({"update", "forward"})
 _MOVES = frozenset({"to", "cuda"})
 
 
+def _release(text: str) -> Release:
+    return tuple(whole(part) or 0 for part in text.split("."))
+
+
 class _Checks:
     """The rows of calls that check, and the packages that have them."""
 
@@ -58,6 +65,8 @@ class _Checks:
         self.decomposing = frozenset(name for row in rows if row.kind == "decompose" for name in row.calls)
         self.sizes = {name: row for row in rows if row.kind == "size" for name in row.calls}
         self.objects = frozenset(name for row in rows if row.kind == "object" for name in row.calls)
+        self.older = {name: _release(row.before) for row in rows if row.kind == "branch" for name in row.calls}
+        self.older_names = frozenset(name.rpartition(".")[2] for name in self.older)
         self.size_names = frozenset(name.rpartition(".")[2] for name in self.sizes)
         self.object_names = frozenset(name.rpartition(".")[2] for name in self.objects)
         self.packages = frozenset(name.partition(".")[0] for row in self.rows for name in row.calls)
@@ -154,7 +163,17 @@ def waits_itself(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     known = project.models.derived(_Checks)
     if name in known.object_names and not known.objects.isdisjoint(project.fact(Resolver).call_names(module, call)):
         return True
-    return sizes_result(project, module, call)
+    return _waits_in_release(project, module, call) or sizes_result(project, module, call)
+
+
+def _waits_in_release(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a call decides by a value on the GPU in the release of PyTorch that a program is written for:
+    ``clip_grad_norm_(parameters, 1.0)`` beside ``torch==1.8.1``."""
+    known = project.models.derived(_Checks)
+    if last_name(call.func) not in known.older_names:
+        return False
+    bounds = [known.older[name] for name in project.fact(Resolver).call_names(module, call) if name in known.older]
+    return any(predates(project, module, before) for before in bounds)
 
 
 def _gathers(project: Project, module: ModuleIndex, call: ast.Call) -> bool:

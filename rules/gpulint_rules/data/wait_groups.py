@@ -30,6 +30,7 @@ from gpulint_rules.data.needed_waits import decides_by_sum, is_cast, is_needed, 
 from gpulint_rules.data.repeated_waits import is_repeated, times_called, times_reached, writes_of
 from gpulint_rules.data.round_waits import wait_in_rounds
 from gpulint_rules.data.sample_loops import single_rounds
+from gpulint_rules.data.sample_waits import wait_in_samples
 from gpulint_rules.data.shown_values import is_shown, is_shown_itself, same_values
 from gpulint_rules.data.small_reads import is_of_number
 from gpulint_rules.data.timed_barriers import takes_time_beside
@@ -157,6 +158,7 @@ def _group_of(
     called, read = _in_calls(project, module, found, at_needed) if looks else (None, None)
     if called is None and (called := wait_in_rounds(project, module, deep, found, at_needed)) is not None:
         saved = min(saved, len(run))  # further rounds cost no more
+    called = called or (wait_in_samples(project, found) if looks else None)
     numbers = shallow and _reads_numbers(module, found, run)
     fed = FROM_WORKERS if numbers and comes_from_workers(project, module, found) else 1
     first = _first(project, module, staying, either, loop)

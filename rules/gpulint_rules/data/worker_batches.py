@@ -12,7 +12,7 @@ from gpulint.project import Project
 from gpulint.training.loader_calls import Loader
 from gpulint.training.loop_contexts import LoopContext
 from gpulint.workload.worker_supply import loads_in_process
-from gpulint.workspace.module_index import LOOPS, ModuleIndex
+from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef
 
 
 def comes_from_workers(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPoint, LoopContext]]) -> bool:
@@ -21,14 +21,20 @@ def comes_from_workers(project: Project, module: ModuleIndex, found: Sequence[tu
     loop = found[0][1].loop
     if loop.module is not module:
         return False
+    loaders = loaders_of(project, loop)
+    return bool(loaders) and not any(loads_in_process(project, one) for one in loaders)
+
+
+def loaders_of(project: Project, loop: NodeRef) -> list[Loader]:
+    """Return the loaders whose batches a loop copies to the GPU, or goes through."""
+    module = loop.module
     copied = {
         loader.node: loader
         for copy in project.fact(DeviceTransfers).batch_transfers(module)
         if copy.batch_read is not None and loop.node in module.syntax.ancestors(copy.node)
         for loader in copy.batch_read.loaders
     }
-    loaders = [*copied.values()] or [*_drawn_from(project, module, loop.node)]
-    return bool(loaders) and not any(loads_in_process(project, one) for one in loaders)
+    return [*copied.values()] or [*_drawn_from(project, module, loop.node)]
 
 
 def _drawn_from(project: Project, module: ModuleIndex, loop: ast.AST) -> Iterator[Loader]:

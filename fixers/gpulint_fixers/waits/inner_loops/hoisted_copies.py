@@ -15,7 +15,8 @@ from gpulint.placement.sync_points import SyncKind
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.workspace.module_index import COMPREHENSIONS, LOOPS, BindingKind, ModuleIndex, last_name
 from gpulint_fixers.waits.fix_kinds import WholeCopy
-from gpulint_fixers.waits.inner_loops.host_copies import OF_WHOLE, SIZES, fits, tensor_of, used
+from gpulint_fixers.waits.inner_loops.host_copies import SIZES, fits, said_of, tensor_of, used
+from gpulint_fixers.waits.inner_loops.sliced_copies import read_part
 from gpulint_fixers.waits.single_tensors import is_single_tensor
 
 _KEYS = frozenset({"boxes", "scores", "labels", "masks", "keypoints"})
@@ -37,7 +38,9 @@ def copied_where_made(found: HostWait) -> Fix | None:
             return None
         edits += more or ()
     return WholeCopy(
-        f"{OF_WHOLE}; what is computed from each part then runs on the host", Safety.UNSAFE, (*dict.fromkeys(edits),)
+        f"{said_of(edits)}; what is computed from each part then runs on the host",
+        Safety.UNSAFE,
+        (*dict.fromkeys(edits),),
     )
 
 
@@ -62,18 +65,24 @@ def _copied(found: HostWait, module: ModuleIndex, tensor: ast.Name) -> list[Edit
         return None
     if not (_is_entry(value) or (isinstance(value, ast.Call) and is_single_tensor(module, tensor))):
         return None
-    edits = list[Edit]()
+    edits, uses = list[Edit](), list[ast.Name]()
+    sized = False
     for use in module.uses.get(tensor.id, ()):
         if module.function(use) is not module.function(tensor) or known[0] not in reaching(module, bindings, use):
             continue
         if _is_size(module, use):
+            sized = True
             continue
         taken = used(module, use)
         if not taken or len(reaching(module, bindings, use)) != 1:
             return None
         edits += taken
+        uses.append(use)
+    part = read_part(module, uses, value)
+    if part is None or (part and sized):
+        return None
     end = syntax.offsets(value)[1]
-    made = Edit(syntax.path, syntax.span_at(end, end), ".cpu()")
+    made = Edit(syntax.path, syntax.span_at(end, end), f"{part}.cpu()")
     return [made, *edits] if fits(module, made, []) else None
 
 

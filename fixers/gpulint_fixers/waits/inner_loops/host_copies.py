@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
 from gpulint_rules.data.host_metrics import host_metric
@@ -17,9 +18,11 @@ from gpulint_fixers.edits.statements import insert_above
 from gpulint_fixers.waits.device_reads import is_torch_tensor
 from gpulint_fixers.waits.fix_kinds import WholeCopy
 from gpulint_fixers.waits.inner_loops.gpu_indices import has_gpu_index
+from gpulint_fixers.waits.inner_loops.sliced_copies import read_part
 from gpulint_fixers.waits.single_tensors import is_single_tensor, is_text_key
 
 OF_WHOLE = "copy the whole tensor to the host once instead of its parts one by one"
+_OF_PART = "copy the columns that are read to the host once, as far as any of the reads needs them"
 _READS = frozenset({"item", "tolist", "numpy"})
 _CONVERTS = frozenset({"int", "float", "bool"})
 _COMPUTES = frozenset(
@@ -56,7 +59,12 @@ def copied_first(project: Project, found: HostWait) -> Fix | None:
         if metric is not None
         else "what is computed from each part then runs on the host"
     )
-    return WholeCopy(f"{OF_WHOLE}; {then}", Safety.UNSAFE, tuple(edits))
+    return WholeCopy(f"{said_of(edits)}; {then}", Safety.UNSAFE, tuple(edits))
+
+
+def said_of(edits: Iterable[Edit]) -> str:
+    """Return what a fix says that it copies."""
+    return _OF_PART if any("].cpu()" in one.text for one in edits) else OF_WHOLE
 
 
 def _is_used_as_torch(module: ModuleIndex, tensor: ast.Name) -> bool:
@@ -162,7 +170,7 @@ def _indexed(module: ModuleIndex, tensor: ast.Name, loops: list[ast.For | ast.ex
     top = next(up for up in around if isinstance(up, ast.stmt))
     if name in module.named or (top is not outermost and hasattr(top, "body")):
         return None
-    edits = list[Edit]()
+    edits, uses = list[Edit](), list[ast.Name]()
     for node in walk(top):
         if not isinstance(node, ast.Name) or node.id != tensor.id:
             continue
@@ -175,9 +183,12 @@ def _indexed(module: ModuleIndex, tensor: ast.Name, loops: list[ast.For | ast.ex
             return None
         renamed = Edit(syntax.path, syntax.span(node), name)
         edits += [renamed, *inner]
+        uses.append(node)
         if not fits(module, renamed, inner):
             return None
-    above = insert_above(syntax, top, f"{name} = {tensor.id}.cpu()")
+    if (part := read_part(module, uses, top)) is None:
+        return None
+    above = insert_above(syntax, top, f"{name} = {tensor.id}{part}.cpu()")
     return [above, *edits] if above is not None else None
 
 
