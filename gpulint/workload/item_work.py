@@ -251,7 +251,7 @@ class ItemWorks:
                 if isinstance(part, ast.Call)
                 and not guards.is_off_by_default(ref.module, part, ref.node)
                 and not is_kept_out(self._project, ref.module, part, given)
-                and not runs_for_uncached(ref.module, part)
+                and not runs_for_uncached(self._project, ref.module, part)
                 and not (owner and runs_for_missing(ref.module, part, filled) and is_inside(self._project, owner, ref))
             ]
             found |= {kind for call in calls for kind in self._of_call(ref.module, call)}

@@ -55,11 +55,14 @@ def keeps_on_disk(project: Project, function: NodeRef) -> bool:
     )
 
 
-def runs_for_uncached(module: ModuleIndex, part: ast.AST) -> bool:
-    """Return whether a part of a function runs only for what a table lacks, in which the function then stores it (``if
-    key not in self.cache: self.cache[key] = draw(key)``), or while a list is shorter than a number."""
+def runs_for_uncached(project: Project, module: ModuleIndex, part: ast.expr) -> bool:
+    """Return whether a part of a function that makes more than that runs only for what a table lacks, in which the
+    function then stores it (``if key not in self.cache: self.cache[key] = draw(key)``), or while a list is shorter than
+    a number. Open files are no samples."""
     function = module.function(part)
-    if function is None:
+    if function is None or keeps_results(project, NodeRef(module, function)):
+        return False
+    if _is_open(project, NodeRef(module, function), part):
         return False
     asked = {name for test, holds in conditions(module, part) for name in _lacking(test, holds)}
     return bool(asked) and not asked.isdisjoint(_filled_in(module, function))
