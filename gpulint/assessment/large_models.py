@@ -81,7 +81,8 @@ def _is_for_other_number(project: Project, module: ModuleIndex, node: ast.AST) -
                 left=ast.Name() as left, ops=[ast.Eq()], comparators=[ast.Constant(value=int(wanted))]
             ) if holds and type(wanted) is int:
                 known = project.fact(Constants).of(module, left)
-                if known.every(lambda value, other=wanted: type(value) is int and value != other):
+                numbers = [one.value for one in known.values if type(one.value) is int]
+                if known.complete and numbers and len(numbers) == len(known.values) and wanted not in numbers:
                     return True
     return False
 

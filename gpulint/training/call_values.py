@@ -16,6 +16,7 @@ from gpulint.semantic.path_conditions import conditions, is_failure
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.constructor_calls import constructor_calls
+from gpulint.training.set_attributes import is_set_from_outside
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import BindingKind, FunctionNode, ModuleIndex, NodeRef, last_name
 
@@ -169,7 +170,10 @@ def _constructed(project: Project, module: ModuleIndex, node: ast.Attribute, cal
     return found.pop() if len(found) == 1 else None
 
 
-@cyclic(None)
+_UNKNOWN: Known | None = None
+
+
+@cyclic(_UNKNOWN)
 def _chosen(project: Project, module: ModuleIndex, node: ast.Attribute, calls: Calls) -> Known | None:
     """Return what is known of an attribute that the constructor alone sets, in branches that its arguments choose
     (``if path is not None: self.file = h5py.File(path)``), or to the result of a test (``self.stored = path is not
@@ -178,7 +182,7 @@ def _chosen(project: Project, module: ModuleIndex, node: ast.Attribute, calls: C
     bound = project.fact(Resolver).class_attribute(module, owner, node.attr) if owner is not None else []
     values = [(where, one.value) for where, one in bound if one.value is not None and not one.path]
     constructors = {(where, where.function(value)) for where, value in values}
-    if not bound or len(values) != len(bound) or len(constructors) != 1:
+    if not bound or len(values) != len(bound) or len(constructors) != 1 or is_set_from_outside(project, node.attr):
         return None
     where, constructor = constructors.pop()
     if constructor is None or constructor.name != "__init__":

@@ -16,6 +16,7 @@ from gpulint.semantic.callers import is_on_each_way
 from gpulint.semantic.path_conditions import conditions, parts_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.parameter_tests import MAX_SITES, is_handed_on
+from gpulint.training.set_attributes import is_set_from_outside
 from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, NodeRef, last_name
 
@@ -34,6 +35,7 @@ _DENSE = frozenset(
 )
 """Last names of calls that make arrays of NumPy; ``scipy.sparse`` has some of these as well."""
 _Values = frozenset[object] | None
+_UNKNOWN: _Values = None
 
 
 def is_asked_for_by_no_call(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
@@ -100,7 +102,7 @@ def _of_option(project: Project, module: ModuleIndex, tested: ast.expr) -> _Valu
     return _values(project, module, tested)
 
 
-@cyclic(None)
+@cyclic(_UNKNOWN)
 def _values(project: Project, module: ModuleIndex, value: ast.expr) -> _Values:
     match value:
         case ast.Constant(value=str() | bool() as constant):
@@ -157,6 +159,8 @@ def _kept(project: Project, module: ModuleIndex, read: ast.Attribute, name: str)
     """Return the values of an attribute that methods of its class set, and no other file."""
     owner = module.class_of(read)
     if owner is None or any(path != module.path for path in project.python_files_with(f".{name} = ".encode())):
+        return None
+    if is_set_from_outside(project, name):
         return None
     kept = module.attributes.get((owner, name), [])
     if not kept or any(one.value is None or one.path for one in kept):
