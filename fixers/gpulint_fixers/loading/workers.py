@@ -22,6 +22,8 @@ ON_COLAB = 2
 MAX_NOTEBOOKS = 50
 """Most notebooks of a tree that are read for the machine that they name."""
 _COLAB = regex.compile(r"^[^#\n]{0,200}(?:\bgoogle\.colab\b(?!\.kernel)|[\"' =]/content/)", re.MULTILINE)
+_IN_CELLS = regex.compile(rb"\bgoogle\.colab\b(?!\.kernel)|[\"' =]/content/")
+"""The same in a notebook, whose commands (``!python /content/train.py``) are no Python."""
 
 
 def worker_count(project: Project, program: Path) -> tuple[str, str]:
@@ -48,7 +50,7 @@ def runs_on_colab(project: Project, program: Path) -> bool:
     jobs = project.fact(JobIndex).jobs()
     notebooks = project.notebooks()
     return all(job.document.path in notebooks for job in jobs if job.gpus is not None) and any(
-        project.matches(path, _COLAB) for path in islice(notebooks, MAX_NOTEBOOKS)
+        project.finds(path, _IN_CELLS) for path in islice(notebooks, MAX_NOTEBOOKS)
     )
 
 
