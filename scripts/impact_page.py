@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpulint.assessment.circumstances import CIRCUMSTANCES, TO_LOW
+from gpulint.assessment.circumstance import TO_LOW
+from gpulint.assessment.circumstances import CIRCUMSTANCES
 from gpulint.assessment.constants import table
 
 HEAD = """\

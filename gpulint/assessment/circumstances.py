@@ -6,7 +6,7 @@ about the file, the place and the jobs, never about the rule.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint.assessment import (
@@ -27,8 +27,6 @@ from gpulint.assessment import (
     gpu_signs,
     idle_programs,
     idle_reasons,
-    import_roots,
-    inner_imports,
     input_limits,
     job_facts,
     kept_folders,
@@ -38,7 +36,6 @@ from gpulint.assessment import (
     loader_facts,
     loading_limits,
     micro_steps,
-    moved_imports,
     nbdev_cells,
     place_facts,
     placeholders,
@@ -50,32 +47,17 @@ from gpulint.assessment import (
     siblings,
     slow_steps,
     step_lengths,
-    uncalled,
-    unused_modules,
     windows_authors,
     worker_facts,
     worker_settings,
 )
+from gpulint.assessment.circumstance import AT_START, TO_LOW, Circumstance
 from gpulint.assessment.copies import IS_COPY, IS_DEMO
 from gpulint.assessment.reasons import has_reason, names_waits
-from gpulint.records import dataclass
+from gpulint.assessment.unrun_code import UNRUN
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
-
-TO_LOW = 2
-"""Levels that lead from high to low."""
-
-
-@dataclass(frozen=True, slots=True)
-class Circumstance:
-    """Why a finding costs less, by how many levels, and whether it holds; of some kinds of cost only, if any."""
-
-    phrase: str
-    levels: int
-    holds: Callable[[Subject], bool]
-    kinds: frozenset[str] = frozenset()
-    not_kinds: frozenset[str] = frozenset()
 
 
 def circumstances(subject: Subject) -> Iterator[Circumstance]:
@@ -114,7 +96,6 @@ _IN_PROCESS = frozenset({"in-process-loading"})
 _OF_TRAINING = _DATA_PARALLEL | _OF_LOADER
 _KEPT_BY_WORKERS = frozenset({"in-process-loading", "worker-start"})
 _ON_DISK = frozenset({"local-checkpoint"})
-_START = frozenset({"install", "data-copy", "idle-gpus", "hidden-gpus", "interactive", "pause", "idle-host-phase"})
 
 CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("a reason is written beside it", TO_LOW, lambda subject: has_reason(subject)),
@@ -123,30 +104,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance(
         "the documentation names its cost", TO_LOW, documented_costs.names_cost, kinds=_DATA_PARALLEL | _FLUSH
     ),
-    Circumstance("nothing calls it", TO_LOW, uncalled.is_not_called),
-    Circumstance("only a file with a syntax error uses it", TO_LOW, uncalled.only_broken_files_use),
-    Circumstance("nothing calls the function with the loop", TO_LOW, uncalled.is_in_uncalled_loop),
-    Circumstance("nothing calls the functions that read it", TO_LOW, uncalled.only_unused_read),
-    Circumstance("its calls do not fit its parameters", TO_LOW, place_facts.fails_before),
-    Circumstance("the loop or function around raises an error", TO_LOW, failing_places.fails_there),
-    Circumstance("all subclasses override it", TO_LOW, place_facts.is_overridden),
-    Circumstance("each call passes what is made here", TO_LOW, place_facts.is_for_missing_argument),
-    Circumstance("in a self-test that no job runs", TO_LOW, lambda subject: subject.tries_itself),
-    Circumstance("in a self-test", TO_LOW, place_facts.tries_classes),
-    Circumstance("for another system", TO_LOW, place_facts.is_for_another_system),
-    Circumstance("imports a module that is not there", TO_LOW, moved_imports.cannot_start),
-    Circumstance("its function imports a module that is not there", TO_LOW, inner_imports.ends_before),
-    Circumstance("a relative import in it leaves its package", TO_LOW, import_roots.leaves_package),
-    Circumstance("its imports need two folders to start in", TO_LOW, import_roots.needs_two_roots),
-    Circumstance("imports what a module does not define", TO_LOW, moved_imports.imports_what_is_gone),
-    Circumstance(
-        "its launcher and the program both start processes, on one port", TO_LOW, process_options.starts_twice
-    ),
-    Circumstance("its program rejects the command", TO_LOW, process_options.is_rejected_by_program),
-    Circumstance("nothing is seen to run it", 1, unused_modules.is_unused),
-    Circumstance(
-        "the documented programs do not run it", 1, documented_programs.is_beside_documented, not_kinds=_START
-    ),
+    *UNRUN,
     Circumstance("only under a condition", 1, place_facts.is_conditional_command),
     Circumstance("in a branch of the program", 1, place_facts.is_conditional_stop, kinds=_STOP),
     Circumstance("nothing uses what its loop makes", TO_LOW, place_facts.is_in_unfinished_loop, kinds=_STOP),
@@ -161,20 +119,20 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("an old version", TO_LOW, file_facts.is_outdated),
     Circumstance("a newer version is beside it", TO_LOW, siblings.has_newer_version),
     Circumstance("a benchmark or test", TO_LOW, file_facts.measures),
-    Circumstance("a toy or smoke run", TO_LOW, file_facts.is_toy, not_kinds=_START),
-    Circumstance("trains on answers of users, by its name", TO_LOW, file_facts.learns_from_user, not_kinds=_START),
+    Circumstance("a toy or smoke run", TO_LOW, file_facts.is_toy, not_kinds=AT_START),
+    Circumstance("trains on answers of users, by its name", TO_LOW, file_facts.learns_from_user, not_kinds=AT_START),
     Circumstance("trains on made-up numbers", TO_LOW, place_facts.trains_on_made_up_numbers),
-    Circumstance(IS_DEMO, 1, file_facts.is_demo, not_kinds=_START),
+    Circumstance(IS_DEMO, 1, file_facts.is_demo, not_kinds=AT_START),
     Circumstance("shows a trained model", TO_LOW, file_facts.shows_model, kinds=_MODES),
     Circumstance("a notebook", 1, file_facts.is_notebook, not_kinds=_DATA_PARALLEL),
     Circumstance("a cell that nbdev does not export", TO_LOW, nbdev_cells.is_not_exported),
     Circumstance("for a figure", TO_LOW, file_facts.evaluates_for_figure, kinds=_EVALUATION),
     Circumstance("only notebooks call it", 1, siblings.only_notebooks_call),
     Circumstance("in a loop over a few samples", TO_LOW, few_rounds.looks_at_few, kinds=_EVALUATION),
-    Circumstance("few samples", 1, file_facts.uses_few, not_kinds=_START),
+    Circumstance("few samples", 1, file_facts.uses_few, not_kinds=AT_START),
     Circumstance("its program runs no model", TO_LOW, idle_programs.runs_no_model, kinds=_MODES),
     Circumstance("prepares data once, by its name", 1, data_preparation.prepares_once, kinds=_MODES),
-    Circumstance("evaluates or shows only", TO_LOW, file_facts.inspects, not_kinds=_START | _STOP),
+    Circumstance("evaluates or shows only", TO_LOW, file_facts.inspects, not_kinds=AT_START | _STOP),
     Circumstance(
         "evaluates or shows only, in no documented command",
         TO_LOW,
@@ -186,22 +144,22 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("one evaluation after the training", TO_LOW, frequency.evaluates_once, kinds=frozenset({"gradients"})),
     Circumstance("one evaluation after the training", 1, frequency.evaluates_once, kinds=frozenset({"held-graphs"})),
     Circumstance("for a machine without GPU", TO_LOW, place_facts.is_without_gpu),
-    Circumstance("its saved outputs name the CPU", TO_LOW, author_machines.names_cpu, not_kinds=_START),
+    Circumstance("its saved outputs name the CPU", TO_LOW, author_machines.names_cpu, not_kinds=AT_START),
     Circumstance(
         "TensorFlow on Windows, where it finds no GPU",
         TO_LOW,
         windows_authors.has_no_gpu_on_windows,
-        not_kinds=_START,
+        not_kinds=AT_START,
     ),
-    Circumstance("its requirements name PyTorch for the CPU", TO_LOW, cpu_builds.needs_cpu_build, not_kinds=_START),
-    Circumstance("its logs name the CPU", TO_LOW, author_notes.logs_name_cpu, not_kinds=_START),
-    Circumstance("its README says that it runs on a CPU", TO_LOW, author_notes.notes_name_cpu, not_kinds=_START),
-    Circumstance("on the CPU by default", TO_LOW, place_facts.is_on_cpu_by_default, not_kinds=_START),
-    Circumstance("kept on the CPU", TO_LOW, job_facts.keep_on_cpu, not_kinds=_START),
-    Circumstance("its model stays on the CPU", TO_LOW, failing_places.leaves_model, not_kinds=_START),
+    Circumstance("its requirements name PyTorch for the CPU", TO_LOW, cpu_builds.needs_cpu_build, not_kinds=AT_START),
+    Circumstance("its logs name the CPU", TO_LOW, author_notes.logs_name_cpu, not_kinds=AT_START),
+    Circumstance("its README says that it runs on a CPU", TO_LOW, author_notes.notes_name_cpu, not_kinds=AT_START),
+    Circumstance("on the CPU by default", TO_LOW, place_facts.is_on_cpu_by_default, not_kinds=AT_START),
+    Circumstance("kept on the CPU", TO_LOW, job_facts.keep_on_cpu, not_kinds=AT_START),
+    Circumstance("its model stays on the CPU", TO_LOW, failing_places.leaves_model, not_kinds=AT_START),
     Circumstance("nothing of the program names a device", TO_LOW, place_facts.names_no_device),
     Circumstance("off by default", TO_LOW, place_facts.is_off),
-    Circumstance("a training that its jobs leave out", TO_LOW, left_out.is_left_out, not_kinds=_START),
+    Circumstance("a training that its jobs leave out", TO_LOW, left_out.is_left_out, not_kinds=AT_START),
     Circumstance("with another value than the default", TO_LOW, declared_defaults.is_beside_default, kinds=_WAITS),
     Circumstance("a choice that is not the default", TO_LOW, place_facts.is_choice),
     Circumstance("for an option that no call passes", TO_LOW, place_facts.is_asked_for_by_no_call),
@@ -241,7 +199,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("submitted with another request", TO_LOW, idle_reasons.is_submitted_otherwise, kinds=_IDLE),
     Circumstance("a session for a person", TO_LOW, job_facts.is_session_of_a_person, kinds=_HELD),
     Circumstance("for the notebooks of a person", TO_LOW, job_facts.prepares_session, kinds=_INSTALL),
-    Circumstance("its jobs request no GPUs", TO_LOW, job_facts.requests_no_gpus, not_kinds=_START),
+    Circumstance("its jobs request no GPUs", TO_LOW, job_facts.requests_no_gpus, not_kinds=AT_START),
     Circumstance("a script without a job", TO_LOW, job_facts.is_without_job, kinds=frozenset({"data-copy"})),
     Circumstance("to the node's own disk", TO_LOW, job_facts.fills_own_disk, kinds=frozenset({"data-copy"})),
     Circumstance("a script that says nothing of GPUs", TO_LOW, job_facts.is_without_gpus, kinds=_INSTALL),

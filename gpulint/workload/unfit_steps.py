@@ -1,5 +1,5 @@
-"""Loaders of Lightning's data modules whose batches have another number of parts than the steps of the model unpack:
-the first step raises an error."""
+"""Loaders of Lightning's data modules whose batches have another number of parts than the steps of the model unpack, so
+that the first step raises an error, and those for which the model has no step."""
 
 from __future__ import annotations
 
@@ -43,6 +43,35 @@ def feeds_unfit_steps(project: Project, loader: Loader) -> bool:
     if not models or not (lengths := _lengths(project, loader)):
         return False
     return all(bool(wanted := _wanted(project, model, step)) and wanted not in lengths for model in models)
+
+
+@query
+def feeds_no_step(project: Project, loader: Loader) -> bool:
+    """Return whether the models that are trained with the data module of a loader have no step for its batches, so that
+    Lightning leaves its loop out (``val_dataloader`` without ``validation_step``)."""
+    module, call = loader.module, loader.node
+    function, owner = module.function(call), module.class_of(call)
+    step = _STEPS.get(getattr(function, "name", ""))
+    if owner is None or step is None or step == "training_step":
+        return False
+    resolver, data = project.fact(Resolver), NodeRef(module, owner)
+    trains = resolver.method(module, owner, "training_step") is not None
+    models = [data] if trains else _models(project, data, step)
+    return bool(models) and all(_is_without(project, model, step) for model in models)
+
+
+def _is_without(project: Project, model: NodeRef, step: str) -> bool:
+    """Return whether a model has no step of its own: neither its class nor those that it is made from, all known."""
+    assert isinstance(model.node, ast.ClassDef)
+    resolver = project.fact(Resolver)
+    if resolver.method(model.module, model.node, step) is not None:
+        return False
+    return all(
+        any(name.endswith(".LightningModule") for name in resolver.names(where, base))
+        or resolver.classes_of(where, base)
+        for where, one in resolver.mro(model.module, model.node)
+        for base in one.bases
+    )
 
 
 def _models(project: Project, data: NodeRef, step: str) -> list[NodeRef]:

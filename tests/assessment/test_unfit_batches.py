@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.assessment.scans import HEAD, levels
+from tests.assessment.scans import HEAD, bases, levels
 
 DATA = """\
 class Pairs(Dataset):
@@ -137,3 +137,54 @@ def test_a_step_that_unpacks_other_batches_stops(
 ) -> None:
     files = {"train.py": MODULES.format(returned=returned, step=step, given=given)}
     assert levels(tmp_path, files, "GPU301") == [level]
+
+
+VALIDATION = """\
+import nibabel as nib
+import pytorch_lightning as pl
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+
+class Volumes(Dataset):
+    def __getitem__(self, index):
+        return torch.from_numpy(nib.load(self.names[index]).get_fdata()).float(), self.labels[index]
+
+
+class Data(pl.LightningDataModule):
+    def train_dataloader(self):
+        return DataLoader(Volumes(), batch_size=64, num_workers=8, pin_memory=True)
+
+    def val_dataloader(self):
+        return DataLoader(Volumes(), batch_size=64, num_workers=8)
+
+
+class Model({base}):
+    def training_step(self, batch, batch_idx):
+        x, y = batch
+        return torch.nn.functional.cross_entropy(self.net(x.float()), y)
+{step}
+
+trainer = pl.Trainer(accelerator="gpu", devices=1)
+trainer.fit(Model(), datamodule=Data())
+"""
+
+
+@pytest.mark.parametrize(
+    ("base", "step", "says"),
+    [
+        ("pl.LightningModule", "", True),
+        (
+            "pl.LightningModule",
+            "    def validation_step(self, batch, batch_idx):\n        self.log('x', self.net(batch[0]))\n",
+            False,
+        ),
+        ("Steps", "", False),
+    ],
+)
+def test_lightning_draws_no_batches_for_a_model_without_their_step(
+    tmp_path: Path, base: str, step: str, says: bool
+) -> None:
+    files = {"train.py": VALIDATION.format(base=base, step=step)}
+    found = bases(tmp_path, files, "GPU301")
+    assert any("no step of its model takes these batches" in one for one in found) is says
