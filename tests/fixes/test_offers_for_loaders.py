@@ -601,3 +601,33 @@ def test_a_function_within_a_method_is_not_sent(job: MakeJob, function: str, giv
     offered = job({"train.py": LOCAL_COLLATE.format(function=function, given=given)}).offer("GPU303")
     said = "`collate_fn` has to be a function of the module where workers are spawned instead of forked"
     assert (said in offered.description) is is_local
+
+
+DRAWN_WHERE_MADE = """\
+from torch.utils.data import DataLoader
+from torchvision.datasets import ImageFolder
+
+
+def main():
+    data = ImageFolder("train")
+    for epoch in range(30):
+        for images, labels in {loader}:
+            model(images.cuda(non_blocking=True)).backward()
+            optimizer.step()
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    "loader",
+    [
+        "DataLoader(data, batch_size=64, shuffle=True, pin_memory=True)",
+        "tqdm(DataLoader(data, batch_size=64, shuffle=True, pin_memory=True))",
+    ],
+)
+def test_a_loader_that_the_loop_over_it_makes_gets_workers(job: MakeJob, loader: str) -> None:
+    fix = job({"train.py": DRAWN_WHERE_MADE.format(loader=loader)}).offer("GPU303")
+    assert "num_workers=4" in fix.edits[-1].text

@@ -334,8 +334,11 @@ def _only_describes(module: ModuleIndex, use: ast.AST) -> bool:
 
 
 def _within_function(loader: Loader) -> Iterator[ast.AST]:
-    """Yield what is around a loader in its function."""
+    """Yield what is around a loader in its function, but not the loop that draws from it where it is made."""
+    inner: ast.AST = loader.node
     for up in loader.module.syntax.ancestors(loader.node):
         if isinstance(up, FUNCTIONS):
             return
-        yield up
+        if not (isinstance(up, ast.For) and up.iter is inner):
+            yield up
+        inner = up
