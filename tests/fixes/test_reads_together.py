@@ -275,7 +275,9 @@ def test_sums_of_each_class_are_read_together(job: MakeJob) -> None:
 
 def test_copies_of_rounds_that_are_read_together_stay_on_the_gpu(job: MakeJob) -> None:
     pytest.importorskip("torch")
-    copied = TABLES.replace("((predicted == c) & wanted).sum().item()", "float(((predicted == c) & wanted).cpu().sum())")
+    copied = TABLES.replace(
+        "((predicted == c) & wanted).sum().item()", "float(((predicted == c) & wanted).cpu().sum())"
+    )
     assert copied != TABLES
     made = job({"train.py": copied})
     _, before, after = made.repaired("train.py", "GPU305")
