@@ -20,6 +20,7 @@ from gpulint.training.guards import Guards
 from gpulint.training.held_models import held_forwards
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.training.loop_roles import Role, has_one_round, stops_at_once
+from gpulint.training.single_calls import run_once_beside
 from gpulint.workspace.module_index import (
     FUNCTIONS,
     LOOPS,
@@ -275,8 +276,8 @@ def leaves_enabled(project: Project, module: ModuleIndex, function: FunctionNode
 
 @cyclic(False)
 def _calls_enabled(project: Project, module: ModuleIndex, function: FunctionNode, depth: int) -> bool:
-    """Return whether all calls of a function leave gradients enabled, other than those which switch them off in sight;
-    a method without known calls may be called by anything, unless it trains."""
+    """Return whether all calls of a function leave gradients enabled, but for those that switch them off in sight, if
+    others are as frequent; a method without known calls may be called by anything, unless it trains."""
     owner = module.syntax.parents.get(function)
     if any(
         isinstance(context.loop.node, FUNCTIONS)
@@ -285,13 +286,15 @@ def _calls_enabled(project: Project, module: ModuleIndex, function: FunctionNode
         # A framework's hook: the framework decides.
         return False
     sites = project.fact(Resolver).call_sites(module, function)
-    enabled, guards = False, project.fact(Guards)
+    enabled, disabled, guards = list[NodeRef](), list[NodeRef](), project.fact(Guards)
     for site in sites:
         assert isinstance(site.node, ast.Call)
-        caller = site.module.function(site.node)
-        if caller is function or guards.is_without_gradients(site.module, site.node):
+        if (caller := site.module.function(site.node)) is function:
             continue
-        enabled = True
+        if guards.is_without_gradients(site.module, site.node):
+            disabled.append(site)
+            continue
+        enabled.append(site)
         if depth == 0 and _is_differentiated(project, site) and not _returns_numbers(project, function):
             return False
         if (caller is not None and speaks_of_gradients(site.module, caller)) or not _enabled(
@@ -299,7 +302,7 @@ def _calls_enabled(project: Project, module: ModuleIndex, function: FunctionNode
         ):
             return False
     if sites:
-        return enabled
+        return bool(enabled) and not run_once_beside(enabled, disabled)
     return not isinstance(owner, ast.ClassDef) or trains_as_well(project, module, function)
 
 

@@ -273,6 +273,18 @@ def test_sums_of_each_class_are_read_together(job: MakeJob) -> None:
     assert after == before and len(before.splitlines()) == 6
 
 
+def test_copies_of_rounds_that_are_read_together_stay_on_the_gpu(job: MakeJob) -> None:
+    pytest.importorskip("torch")
+    copied = TABLES.replace(
+        "((predicted == c) & wanted).sum().item()", "float(((predicted == c) & wanted).cpu().sum())"
+    )
+    assert copied != TABLES
+    made = job({"train.py": copied})
+    _, before, after = made.repaired("train.py", "GPU305")
+    assert "values.append(torch.stack((((predicted == c) & wanted).sum(), wanted.sum())))" in made.text("train.py")
+    assert after.replace(".0", "") == before.replace(".0", "") and len(before.splitlines()) == 6
+
+
 STEPS = """\
 import torch
 

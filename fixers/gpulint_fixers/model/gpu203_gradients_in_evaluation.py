@@ -35,6 +35,8 @@ _LONG = 120
 _SHORT = 20
 """Lines of a program that may run without gradients as a whole."""
 _PROGRAMS = frozenset({"main", "main_worker", "cli"})
+_TRAINS = regex.compile(r"^_?(train|fit|training)$", re.I)
+"""Names of functions that are there to train, though the training may be commented out."""
 _DIFFERENTIATES = frozenset({"backward", "grad", "enable_grad"})
 
 
@@ -106,7 +108,7 @@ def _decorate(
         or _does_other_work(found, function)
     )
     is_program = _is_program(function, found)
-    wraps = is_program and not _indents_much(project, found, function)
+    wraps = _TRAINS.search(function.name) is not None or (is_program and not _indents_much(project, found, function))
     if wraps and isinstance(wrapped := _wrap(project, found, torch), Fix):
         return wrapped
     return Fix(

@@ -46,9 +46,13 @@ class DeviceRead:
         if self.cut >= 0:
             first = min((_dot(module, copy) for copy in self.copies), default=self.cut)
             return Edit(syntax.path, syntax.span_at(first, end), f"{self._text(module, first, self.cut)}{suffix}")
-        text = self._text(module, *syntax.offsets(self.tensor))
+        text = self.tensor_text(module)
         plain = isinstance(self.tensor, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
         return Edit(syntax.path, syntax.span_at(start, end), f"{text if plain else f'({text})'}{suffix}")
+
+    def tensor_text(self, module: ModuleIndex) -> str:
+        """The tensor as it is written, without the copies in it."""
+        return self._text(module, *module.syntax.offsets(self.tensor))
 
     def _text(self, module: ModuleIndex, start: int, end: int) -> str:
         """A part of the module's text without the copies in it."""

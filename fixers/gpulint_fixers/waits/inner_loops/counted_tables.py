@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import replace
 from itertools import takewhile
 
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
@@ -13,7 +14,7 @@ from gpulint.documents.python import walk
 from gpulint.fix import Edit, Fix, Safety
 from gpulint.records import dataclass
 from gpulint.semantic.reaching_definitions import reaching
-from gpulint.workspace.module_index import ModuleIndex
+from gpulint.workspace.module_index import ModuleIndex, last_name
 from gpulint_fixers.edits.calls import WIDTH
 from gpulint_fixers.edits.statements import insert_above, insert_after
 from gpulint_fixers.edits.structural import indentation_step
@@ -21,6 +22,7 @@ from gpulint_fixers.waits.device_reads import DeviceRead, device_read
 from gpulint_fixers.waits.element_types import is_float, is_integer, is_truth, only_value
 
 _LISTS = ("values", "numbers", "read_values")
+_TO_HOST = frozenset({"cpu", "numpy", "tolist"})
 _CLASSES = regex.compile(r"class|label|categor|head|channel|\bnum\b|cls", re.IGNORECASE)
 """What there is at least one of."""
 
@@ -51,7 +53,7 @@ def tabled(found: HostWait, inner: ast.For, torch: str) -> Fix | None:
     above, after = insert_above(module.syntax, inner, f"{table} = []"), insert_after(module, inner, lines)
     if above is None or after is None:
         return None
-    syntax, tensors = module.syntax, [module.syntax.text(one.read.tensor) for one in entries]
+    syntax, tensors = module.syntax, [one.read.tensor_text(module) for one in entries]
     kept = tensors[0] if len(tensors) == 1 else f"{torch}.stack(({', '.join(tensors)}))"
     start, end = syntax.offsets(entries[0].statement)[0], syntax.offsets(entries[-1].statement)[1]
     if "#" in syntax.source.text[start:end]:
@@ -94,6 +96,10 @@ def _entry(module: ModuleIndex, inner: ast.For, statement: ast.stmt) -> _Entry |
     made = only_value(module, tensor) if isinstance(tensor, ast.Name) else tensor
     if made is None or not _is_sum(made):
         return None
+    copies = _copies(made)
+    if any(last_name(copy.func) != "cpu" for copy in copies) or (copies and made is not tensor):
+        return None  # a stack takes no arrays, and what waits above is not changed here
+    read = replace(read, copies=copies)
     free = table.attr if isinstance(table, ast.Attribute) else f"{table.id}_value"
     name = tensor.id if isinstance(tensor, ast.Name) else free
     return _Entry(statement, read, name) if isinstance(statement, ast.Assign | ast.AugAssign) else None
@@ -107,6 +113,19 @@ def _is_sum(made: ast.expr) -> bool:
         case ast.Call(func=ast.Attribute(attr="sum" | "mean" | "norm", value=ast.Name(id="torch")), args=[_]):
             return not made.keywords
     return False
+
+
+def _copies(made: ast.expr) -> tuple[ast.Call, ...]:
+    """The copies to the host in a chain of methods, each of which waits: ``(predicted == label).cpu().sum()``."""
+    found, node = list[ast.Call](), made
+    while isinstance(node, ast.Call | ast.Attribute | ast.Subscript):
+        if isinstance(node, ast.Call):
+            if last_name(node.func) in _TO_HOST:
+                found.append(node)
+            node = node.func
+        else:
+            node = node.value
+    return tuple(found)
 
 
 def _alike(module: ModuleIndex, entries: list[_Entry]) -> bool:
