@@ -78,6 +78,7 @@ _EXCHANGE = frozenset({"gradient-exchange"})
 _BETWEEN_PROCESSES = frozenset({"parameter-search", "collective", "slow-exchange"})
 _BETWEEN_GPUS = _BETWEEN_PROCESSES | {"gradient-exchange", "data-parallel"}
 _MODES = frozenset({"debug-mode", "without-cudnn"})
+_WITHOUT_CUDNN = frozenset({"without-cudnn"})
 _DATA_PARALLEL = frozenset({"data-parallel"})
 _HELD = frozenset({"interactive"})
 _FLUSH = frozenset({"allocator-flush"})
@@ -102,7 +103,10 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("a comment names the synchronisation", TO_LOW, names_waits, kinds=_WAITS),
     Circumstance("the documentation gives a reason", TO_LOW, worker_facts.is_documented, kinds=_IN_PROCESS),
     Circumstance(
-        "the documentation names its cost", TO_LOW, documented_costs.names_cost, kinds=_DATA_PARALLEL | _FLUSH
+        "the documentation names its cost or the reason for it",
+        TO_LOW,
+        documented_costs.names_cost,
+        kinds=_DATA_PARALLEL | _FLUSH | _WITHOUT_CUDNN,
     ),
     *UNRUN,
     Circumstance("only under a condition", 1, place_facts.is_conditional_command),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,13 @@ _REASON = regex.compile(
     r"|freez|too many open files|\bfork|pickl|\bhdf5\b|\bh5py\b|\blmdb\b|\bsqlite|\bzarr\b|\bwindows\b|\bmac ?os\b",
     re.IGNORECASE,
 )
+_SAID_BESIDE = regex.compile(
+    r"^[ \t]*#[^\n]{0,80}\bnum_workers[ \t]*=[ \t]*0\b[^\n]{0,120}"
+    r"\b(?:required|needed|to avoid|avoids?|prevents?|because|due to|otherwise)\b[^\n]{0,80}"
+    r"\b(?:crash\w*|deadlock\w*|hangs?|hanging|segfaults?|freez\w+|bus error|shared memory|too many open files)",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""A comment of a program beside others that says why there are no workers on its machine."""
 _IF = regex.compile(r"\b(?:if|when|in case|try)\b", re.IGNORECASE)
 """Words of advice for machines on which something goes wrong."""
 _COMMAND = regex.compile(r"\s--?[a-z][^\n]{0,300}\s--?[a-z]", re.IGNORECASE)
@@ -150,4 +158,10 @@ def _reason_in(project: Project, folder: Path) -> str:
         for number, line in enumerate(text.splitlines(), 1):
             if _NONE.search(line) and _REASON.search(line) and not (_IF.search(line) or _COMMAND.search(line)):
                 return f"{(folder / name).relative_to(project.root).as_posix()}:{number}"
-    return ""
+    return next((path.name for path in _programs_in(project, folder) if project.matches(path, _SAID_BESIDE)), "")
+
+
+def _programs_in(project: Project, folder: Path) -> Iterator[Path]:
+    """Yield the programs and notebooks in a folder that name a number of workers."""
+    named = (path for path in project.python_files_with(b"num_workers") if path.parent == folder)
+    yield from islice(named, _MOST)

@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpulint import regex
 from gpulint.documents.python import walk
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
@@ -28,7 +29,8 @@ _OWN_RANDOM = frozenset(
     {"random.Random", "numpy.random.RandomState", "numpy.random.default_rng", "numpy.random.Generator"}
     | {"torch.Generator", "torch._C.Generator"}
 )
-_MAKERS = (b"random.Random(", b"RandomState(", b"default_rng(", b"Generator(", b"Random(")
+_MAKERS = (b"random.Random(", b"RandomState(", b"default_rng(", b"Generator(", b"Random(", b"self.R.")
+_RANDOMIZABLE = regex.compile(r"monai\.(?:\w+\.)*Rand\w+")
 _SEEDS = frozenset({"seed", "manual_seed", "set_state", "setstate", "get_worker_info"})
 """What gives each sample, or each worker, numbers of its own."""
 
@@ -61,11 +63,15 @@ def drawn_state(project: Project, loader: Loader) -> str:
     if any(isinstance(part, ast.Attribute) and part.attr in _SEEDS for _, part in parts):
         return ""
     own, inside = _classes(project, loader), {maker.node for maker in makers}
+    names = project.fact(Resolver).call_names(loader.module, loader.node)
+    of_monai = any(name.startswith("monai.") for name in names)
     for maker, call in parts:
         if not isinstance(call, ast.Call):
             continue
         for state in _used(call):
-            if _is_made_before(project, maker.module, state, inside):
+            if _is_made_before(project, maker.module, state, inside) or (
+                not of_monai and _is_of_monai(project, maker.module, state)
+            ):
                 owner = maker.module.class_of(maker.node)
                 is_kept = isinstance(state, ast.Attribute) and owner is not None and owner not in own
                 return f"`{dotted(state)}`" + (f" of `{owner.name}`" if is_kept and owner is not None else "")
@@ -96,3 +102,13 @@ def _is_made_before(project: Project, module: ModuleIndex, state: ast.expr, insi
     made: tuple[NodeRef, ...] = project.fact(Resolver).points_to(module, state)
     states = [one for one in made if not one.path and _is_state(project, one.module, one.node)]
     return bool(states) and not any(one.module.function(one.node) in inside for one in made)
+
+
+def _is_of_monai(project: Project, module: ModuleIndex, state: ast.expr) -> bool:
+    """Return whether a value is ``self.R`` of a class that MONAI gives a ``RandomState``, which only the data loader of
+    MONAI seeds in its workers."""
+    owner = module.class_of(state)
+    if owner is None or not (isinstance(state, ast.Attribute) and dotted(state) == "self.R"):
+        return False
+    names = project.fact(Resolver).base_names(module, owner)
+    return any(_RANDOMIZABLE.fullmatch(name) for name in names)

@@ -129,3 +129,50 @@ def test_other_draws_get_workers(job: MakeJob, sample: str, made: str, options: 
     offered = job(files(sample, made, options))
     offered.repair("GPU303")
     assert "num_workers=4" in offered.text("train.py")
+
+
+OF_MONAI = """\
+import nibabel as nib
+import torch
+from LOADER import DataLoader
+from monai.transforms import RandomizableTransform
+from torch.utils.data import Dataset
+
+
+class Crop(RandomizableTransform):
+    def __call__(self, volume):
+        start = self.R.randint(0, 32)
+        return volume[start : start + 96]
+
+
+class Volumes(Dataset):
+    def __init__(self, files):
+        self.files, self.crop = files, Crop()
+
+    def __len__(self):
+        return len(self.files)
+
+    def __getitem__(self, index):
+        return self.crop(torch.from_numpy(nib.load(self.files[index]).get_fdata()))
+
+
+def main(files):
+    model = torch.load("model.pt").cuda()
+    loader = DataLoader(Volumes(files), batch_size=4, shuffle=True)
+    for epoch in range(10):
+        for volumes in loader:
+            model(volumes.cuda()).mean().backward()
+            optimizer.step()
+
+
+if __name__ == "__main__":
+    main(open("files.txt").read().split())
+"""
+
+
+def test_only_the_loader_of_monai_seeds_its_transforms(job: MakeJob) -> None:
+    plain = job({"train.py": OF_MONAI.replace("LOADER", "torch.utils.data")})
+    assert "`self.R` of `Crop`" in plain.refusal("GPU303")
+    own = job({"train.py": OF_MONAI.replace("LOADER", "monai.data")})
+    own.repair("GPU303")
+    assert "num_workers=4" in own.text("train.py")

@@ -11,6 +11,7 @@ from gpulint import regex
 from gpulint.documents.base import Document
 from gpulint.documents.python import PythonModule
 from gpulint.fix import Declined, Edit, Fix, Safety
+from gpulint.programs.documented_constructs import is_documented
 from gpulint.project import Project
 from gpulint_fixers.edits.statements import remove_statement, with_own_comment, without_gaps
 from gpulint_fixers.library.needed_modes import exceeds_cudnn
@@ -34,6 +35,8 @@ def enable_cudnn(document: Document, node: ast.AST | None, project: Project) -> 
         return Declined("removing it may change output that you need")
     if exceeds_cudnn(project, document.path):
         return Declined("cuDNN takes no gradients through recurrent layers in evaluation mode, nor of their gradients")
+    if is_documented(project, "without-cudnn"):
+        return Declined("the documentation says why cuDNN is off")
     index = project.module(document)
     if index is not None and (copy := copy_that_keeps_it(project, index, node)) is not None:
         return Declined(f"a copy of the function, in {copy}, keeps cuDNN off, and results would differ from its")
