@@ -180,9 +180,20 @@ def _comes_before(module: ModuleIndex, error: ast.expr, node: ast.AST, block: as
         return True
     around = set(module.syntax.ancestors(error))
     step = next((up for up in module.syntax.ancestors(error) if isinstance(up, LOOPS) and takes_steps(up)), None)
-    between = (part for part in walk(block) if start <= getattr(part, "lineno", 0) <= end and part not in around)
+    between = (part for part in _works_of(module, block) if start <= part.lineno <= end and part not in around)
     return not any(_may_work(part, error, step, module) for part in between) and not any(
         isinstance(up, LOOPS) and up not in around for up in _up_to(module, node, block)
+    )
+
+
+@query
+def _works_of(_: ModuleIndex, block: ast.AST) -> tuple[ast.For | ast.While | ast.Call, ...]:
+    """Return the parts of a block that may be all that matters: loops, and calls by what they are named."""
+    return tuple(
+        part
+        for part in walk(block)
+        if isinstance(part, ast.For | ast.While)
+        or (isinstance(part, ast.Call) and WORKS.search(last_name(part.func)) is not None)
     )
 
 
@@ -195,11 +206,11 @@ def _up_to(module: ModuleIndex, node: ast.AST, block: ast.AST) -> Iterator[ast.A
 
 def _may_work(part: ast.AST, error: ast.expr, step: ast.AST | None, module: ModuleIndex) -> bool:
     """Return whether a statement in front of an error may be all that matters, other than as a part of one step."""
-    if not isinstance(part, ast.For | ast.While | ast.Call) or part is error:
+    if part is error:
         return False
     if step is not None and step in module.syntax.ancestors(part):
         return isinstance(part, LOOPS) and takes_steps(part)
-    return isinstance(part, LOOPS) or (isinstance(part, ast.Call) and bool(WORKS.search(last_name(part.func))))
+    return True
 
 
 @query
