@@ -86,6 +86,7 @@ print(total, correct, hits, most, sums)
 @pytest.mark.parametrize("name", ["full", "json"])
 def test_a_kept_report_folds_findings_of_one_repair_as_a_fresh_one_does(tree: Path, scan: Any, name: str) -> None:
     (tree / "waits.py").write_text(_WAITS)
+    (tree / "waits.sh").write_text("python waits.py\n")
     options = ("--output-format", name, "waits.py")
     fresh = scan(*options)
     runs = len(scan.runs)

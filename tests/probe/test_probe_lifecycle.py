@@ -303,7 +303,8 @@ def test_a_full_disk_costs_the_rest_of_the_recording_and_not_the_job(tmp_path: P
     output = tmp_path / "run.jsonl"
     job = "import time; time.sleep(2); print('end'); raise SystemExit(6)"
     limited = ["bash", "-c", 'ulimit -f 1; exec "$@"', "bash", *PROBE, "-o", output, "--", *_python(job)]
-    found = subprocess.run(limited, capture_output=True, timeout=60)
+    kept = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}  # the limit would cut compiled modules short
+    found = subprocess.run(limited, capture_output=True, timeout=60, env=kept)
     assert (found.returncode, found.stdout) == (6, b"end\n")
     assert b"the recording is incomplete" in found.stderr
     assert Recording.read(output).host_samples

@@ -71,7 +71,8 @@ def test_devices_are_written_to_and_pipes_without_a_reader_are_not(tmp_path: Pat
 def _probe(*words: object, limit: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "gpulint", "probe", "--source", "none", "--no-findings", *map(str, words)]
     limited = ["bash", "-c", f'{limit or ":"}; exec "$@"', "bash", *command]
-    return subprocess.run(limited, capture_output=True, text=True, timeout=120)
+    kept = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}  # the limit would cut compiled modules short
+    return subprocess.run(limited, capture_output=True, text=True, timeout=120, env=kept)
 
 
 @pytest.mark.parametrize("exists", [False, True])

@@ -97,8 +97,8 @@ def swapped_conversion(module: ModuleIndex, call: ast.Call) -> list[Edit]:
     while (found := _conversion(syntax, value)) is not None:
         value, converted = found[0], f"{found[1]}{converted}"
     start, middle, end = (syntax.offsets(node)[1] for node in (value, inner.value, call))
-    text = syntax.source.text[start:middle]
-    if value is inner.value or is_new(module, value) or not text.startswith(".") or "\n" in text or "#" in text:
+    is_lost = syntax.source.text[start:middle].count("#") > converted.count("#")  # a comment in what is replaced
+    if value is inner.value or is_new(module, value) or is_lost:
         return []
     gone = Edit(syntax.path, syntax.span_at(start, middle), "")
     return [gone, Edit(syntax.path, syntax.span_at(end, end), converted)]
