@@ -124,3 +124,23 @@ def test_loaders_that_a_function_returns_together_are_pinned_together(
     made = job({"train.py": LOADERS.format(returned=returned, taken=taken)})
     assert made.repair("GPU302") == 1
     assert made.text("train.py").count("pin_memory=") == pins
+
+
+@pytest.mark.parametrize(
+    ("copy", "moved"),
+    [
+        (
+            "(x\n            .float()\n            .cuda())",
+            "(x\n            .cuda(non_blocking=True)\n            .float())",
+        ),
+        ("(x).float().cuda()", "(x.cuda(non_blocking=True)).float()"),
+        (
+            "x.to(torch.float32  # exact\n        ).cuda()",
+            "x.cuda(non_blocking=True).to(torch.float32  # exact\n        )",
+        ),
+    ],
+)
+def test_conversions_move_behind_the_copy_in_any_layout(job: MakeJob, copy: str, moved: str) -> None:
+    made = job({"train.py": PASS.format(copies=f"        x = {copy}\n        y = y.cuda()")})
+    assert made.repair("GPU302") > 0
+    assert f"x = {moved}\n" in made.text("train.py")
