@@ -166,7 +166,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("a training that its jobs leave out", TO_LOW, left_out.is_left_out, not_kinds=AT_START),
     Circumstance("with another value than the default", TO_LOW, declared_defaults.is_beside_default, kinds=_WAITS),
     Circumstance("a choice that is not the default", TO_LOW, place_facts.is_choice),
-    Circumstance("for an option that no call passes", TO_LOW, place_facts.is_asked_for_by_no_call),
+    Circumstance("for an option that no call passes", TO_LOW, place_facts.is_for_unpassed_option),
     Circumstance("only for inputs above a limit", TO_LOW, input_limits.is_for_large_input, kinds=_IN_STEPS),
     Circumstance("after the same call failed", TO_LOW, repeats.repeats_try),
     Circumstance("loaded above already", TO_LOW, repeats.repeats_call, kinds=frozenset({"download"})),

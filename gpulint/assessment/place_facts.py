@@ -129,13 +129,11 @@ def is_off(subject: Subject) -> bool:
     return True
 
 
-def is_asked_for_by_no_call(subject: Subject) -> bool:
+def is_for_unpassed_option(subject: Subject) -> bool:
     """Return whether the place runs only for options that no call of the tree passes."""
     module, node = subject.module, subject.node
     return (
-        module is not None
-        and node is not None
-        and passed_options.is_asked_for_by_no_call(subject.project, module, node)
+        module is not None and node is not None and passed_options.is_for_unpassed_option(subject.project, module, node)
     )
 
 

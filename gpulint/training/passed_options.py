@@ -38,7 +38,7 @@ _Values = frozenset[object] | None
 _UNKNOWN: _Values = None
 
 
-def is_asked_for_by_no_call(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
+def is_for_unpassed_option(project: Project, module: ModuleIndex, node: ast.AST) -> bool:
     """Return whether a place runs only for options that no call of the tree passes, and that are no defaults."""
     return is_on_each_way(project, NodeRef(module, node), partial(_is_behind_option, project), _CALLS)
 

@@ -15,7 +15,7 @@ from gpulint.semantic.path_conditions import conditions, is_failure, parts_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.default_tests import fails_by_default
 from gpulint.training.loader_calls import Loader
-from gpulint.training.passed_options import is_asked_for_by_no_call
+from gpulint.training.passed_options import is_for_unpassed_option
 from gpulint.values.constants import Constants, ConstantSet
 from gpulint.workload import dataset_work
 from gpulint.workload.plain_samples import only_looks_up
@@ -33,12 +33,12 @@ _READS_ALL = frozenset(
 
 @query
 def loaded_parts(project: Project, loader: Loader) -> list[NodeRef]:
-    """Return what makes the data sets of a loader, as ``parts_of`` does, without those that no call of the tree asks
-    for, or that another one replaces which has read all of their samples, by the values that its program gives."""
+    """Return what makes the data sets of a loader, as ``parts_of`` does, without those that no call of the tree
+    selects, or that another one replaces which has read all of their samples, by the values that its program gives."""
     every = dataset_work.parts_of(project, loader)
     if len(every) < 2:
         return every
-    found = [one for one in every if not is_asked_for_by_no_call(project, one.module, one.node)] or every
+    found = [one for one in every if not is_for_unpassed_option(project, one.module, one.node)] or every
     chosen = [part for part in found if not (_reads(project, part) and _is_left_out(project, loader, part))]
     replaced = {
         origin.node

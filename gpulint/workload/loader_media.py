@@ -1,4 +1,4 @@
-"""What the files of loaders hold: images, sounds, films or volumes."""
+"""What the files of loaders hold: images, audio, video or volumes."""
 
 from __future__ import annotations
 

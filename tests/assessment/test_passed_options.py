@@ -10,7 +10,7 @@ import pytest
 from gpulint.cli import main
 from gpulint.config import Config
 from gpulint.project import Project
-from gpulint.training.passed_options import is_asked_for_by_no_call
+from gpulint.training.passed_options import is_for_unpassed_option
 
 MODEL = """\
 import scipy.sparse
@@ -186,4 +186,4 @@ def test_calls_decide_options_of_optimizers(tmp_path: Path, option: str, more: s
     module = project.module_at(tmp_path / "search.py")
     assert module is not None
     (wait,) = module.calls_by_name["item"]
-    assert is_asked_for_by_no_call(project, module, wait) is not runs
+    assert is_for_unpassed_option(project, module, wait) is not runs

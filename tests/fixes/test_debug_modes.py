@@ -300,3 +300,19 @@ def test_one_finding_names_all_switches_of_a_module(tmp_path: Path, capsys: Any)
     out = " ".join(capsys.readouterr().out.split())
     assert out.count("is left on") == 1
     assert "train.py:8)" in out
+
+
+def test_cudnn_stays_off_where_the_documentation_says_why(job: MakeJob) -> None:
+    program = """\
+    import torch
+
+    torch.backends.cudnn.enabled = False
+    model = torch.nn.Conv2d(3, 8, 3).cuda()
+    for images, labels in loader:
+        criterion(model(images.cuda()), labels.cuda()).backward()
+        optimizer.step()
+    """
+    said = "`torch.backends.cudnn.enabled = False` is needed: torch 2.2.0 segfaults on the first convolution.\n"
+    made = job({"train.py": program, "README.md": said})
+    assert made.refusal("GPU414") == "the documentation says why cuDNN is off"
+    assert job({"train.py": program, "README.md": "Needs cuDNN 8.\n"}).repair("GPU414") == 1

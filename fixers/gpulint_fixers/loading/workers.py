@@ -18,7 +18,7 @@ USUAL = 4
 """Workers of one GPU where nothing says how many cores the job has; PyTorch warns if there are fewer."""
 
 ON_COLAB = 2
-"""Cores of the machines with a GPU that Google Colab lends for nothing, above which PyTorch warns."""
+"""CPU cores of the free GPU machines of Google Colab; PyTorch warns of more workers than cores."""
 MAX_NOTEBOOKS = 50
 """Most notebooks of a tree that are read for the machine that they name."""
 _COLAB = regex.compile(r"^[^#\n]{0,200}(?:\bgoogle\.colab\b(?!\.kernel)|[\"' =]/content/)", re.MULTILINE)
