@@ -80,7 +80,7 @@ downloads rest on the typical times below.
 
 def page() -> str:
     """The whole page."""
-    return HEAD.rstrip() + "\n" + _levels() + LOWERS + _circumstances() + FIGURES + _figures()
+    return HEAD.rstrip() + "\n" + _levels() + LOWERS + _circumstances() + _signs() + FIGURES + _figures()
 
 
 def _levels() -> str:
@@ -104,6 +104,23 @@ def _circumstances() -> str:
         )
         lines.append(f"| {row.phrase} | {'to low' if row.levels >= TO_LOW else 'one level'} | {only} |\n")
     return "".join(lines)
+
+
+def _signs() -> str:
+    signs = table()["training_signs"]
+    rows = "".join(
+        f"| {name} | {', '.join(f'`{word}`' for word in words)} |\n" for name, words in signs["words"].items()
+    )
+    return f"""
+### Signs of a training that lasts
+
+In a tree with a README, a module without a job counts for less where it and the programs that run it show fewer than
+{signs["least"]} of these signs (`*` is any part of a name) or of one more: notes, scripts or jobs name the program.
+Source: {signs["source"]}.
+
+| sign | names in the code |
+|---|---|
+{rows}"""
 
 
 def _figures() -> str:

@@ -48,6 +48,17 @@ def is_beside_documented(subject: Subject) -> bool:
     return not _is_named(project, module.path) and _documents_training(project)
 
 
+def is_documented(project: Project, path: Path) -> bool:
+    """Return whether notes, scripts or jobs name a program."""
+    return path in _documented(project)
+
+
+@query
+def has_readme(project: Project) -> bool:
+    """Return whether there are notes at the root of a tree, which may name its programs."""
+    return any(name.lower().startswith("readme") for name in project.entries(project.root))
+
+
 @query
 def _is_named(project: Project, path: Path) -> bool:
     """Return whether notes, scripts or other files of the tree name a module, one that imports it, or one of which it

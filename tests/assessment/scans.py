@@ -17,6 +17,16 @@ from torch.utils.data import DataLoader, Dataset
 from net import Net
 """
 
+LASTING = """\
+import argparse
+import logging
+
+import wandb
+
+set_seed(0)
+"""
+"""Signs of a training that lasts, for trees with a README."""
+
 TRAINING = """\
 model = Net().cuda()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -1,0 +1,66 @@
+"""Signs that a program trains for long: options, checkpoints, experiment tracking, several GPUs, documentation."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from gpulint.assessment.constants import figure, table
+from gpulint.assessment.documented_programs import has_readme, is_documented
+from gpulint.programs.gpu_programs import MAX_USERS, GpuPrograms
+from gpulint.query import query
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gpulint.assessment.subject import Subject
+    from gpulint.project import Project
+
+MAX_PROGRAMS = 6
+"""Most programs that run a module which are searched for signs."""
+
+
+def shows_few(subject: Subject) -> bool:
+    """Return whether a tree with a README has no job for a module, and the module and the programs that run it show few
+    signs of a training that lasts.
+
+    Each sign is a row of ``training_signs`` in ``constants.toml``; that a command or note names a program is one more.
+    """
+    module, project = subject.module, subject.project
+    if module is None or subject.is_notebook or subject.is_launcher or subject.jobs or not has_readme(project):
+        return False
+    return _signs(project, module.path) < int(figure("training_signs", "least"))
+
+
+@query
+def _signs(project: Project, path: Path) -> int:
+    """Return how many signs a module and the programs that run it show."""
+    programs = _programs(project, path)
+    searched = dict.fromkeys([path, *programs])
+    found = sum(any(project.word_index.finds(one, words) for one in searched) for words in _patterns())
+    return found + any(is_documented(project, one) for one in searched)
+
+
+@query
+def _programs(project: Project, path: Path) -> tuple[Path, ...]:
+    """Return the programs that run a module, only documented ones if there are any."""
+    users = islice(project.fact(GpuPrograms).users(path), MAX_USERS)
+    programs = [one for one in users if _is_program(project, one)]
+    documented = [one for one in programs if is_documented(project, one)]
+    return tuple((documented or programs)[:MAX_PROGRAMS])
+
+
+@query
+def _is_program(project: Project, path: Path) -> bool:
+    return project.contains(path, b"__main__") or not any(True for _ in project.fact(GpuPrograms).users(path))
+
+
+@cache
+def _patterns() -> tuple[re.Pattern[bytes], ...]:
+    """Return what finds the words of each sign among a file's identifiers, each of which is on a line."""
+    rows = table()["training_signs"]["words"].values()
+    return tuple(
+        re.compile(b"\n(?:%b)\n" % b"|".join(word.replace("*", r"\w*").encode() for word in words)) for words in rows
+    )
