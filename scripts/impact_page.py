@@ -107,12 +107,12 @@ def _circumstances() -> str:
 
 
 def _signs() -> str:
-    signs = table()["training_signs"]
+    signs = table()["signs_of_use"]
     rows = "".join(
         f"| {name} | {', '.join(f'`{word}`' for word in words)} |\n" for name, words in signs["words"].items()
     )
     return f"""
-### Signs of a training that lasts
+### Signs of regular use
 
 In a tree with a README, a module without a job counts for less where it and the programs that run it show fewer than
 {signs["least"]} of these signs (`*` is any part of a name) or of one more: notes, scripts or jobs name the program.

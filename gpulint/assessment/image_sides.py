@@ -64,11 +64,11 @@ def side(project: Project, loader: Loader) -> int:
         return max(applied)
     if given := _largest_kept("\n".join(_transforms(project, inner))):
         return given
-    around = _text_around(loader.module, loader.node)
-    if near := _largest_kept(around):
-        return near
+    near = _sides_around(loader.module, loader.node)
+    if near.named:
+        return near.named
     homes = dict.fromkeys(module for module, _ in classes_of(project, loader) if module is not loader.module)
-    return next((found for home in homes if (found := side_of(home))), 0) or _largest(_MADE_UP.finditer(around))
+    return next((found for home in homes if (found := side_of(home))), 0) or near.made_up
 
 
 def _is_sized_in_collate(project: Project, loader: Loader) -> bool:
@@ -122,15 +122,27 @@ def _largest(matches: Iterable[re.Match[str]]) -> int:
     return max((one for one in found if MIN_SIDE <= one <= MAX_SIDE), default=0)
 
 
-def _text_around(module: ModuleIndex, loader: ast.Call) -> str:
-    """The text of the functions, classes and variables of a module that have to do with a loader: what its function
-    names, what names its function, and so on. All of it for a loader outside of functions."""
+class _Sides(NamedTuple):
+    """The largest side that a text names, and that of images which it makes up; 0 where there is none."""
+
+    named: int
+    made_up: int
+
+
+def _sides_around(module: ModuleIndex, loader: ast.Call) -> _Sides:
+    """Return the sides in the functions, classes and variables of a module that have to do with a loader: what its
+    function names, what names its function, and so on. Those of the whole module for a loader outside of functions."""
     top = _tops(module)
     own = next((up for up in module.syntax.ancestors(loader) if up in top.words), None)
-    return _text_near(module, own) if isinstance(own, (*FUNCTIONS, ast.ClassDef)) else module.syntax.source.text
+    return _sides_near(module, own if isinstance(own, (*FUNCTIONS, ast.ClassDef)) else None)
 
 
 @query
+def _sides_near(module: ModuleIndex, own: ast.stmt | None) -> _Sides:
+    text = _text_near(module, own) if own is not None else module.syntax.source.text
+    return _Sides(_largest_kept(text), _largest(_MADE_UP.finditer(text)))
+
+
 def _text_near(module: ModuleIndex, own: ast.stmt) -> str:
     top = _tops(module)
     near: set[ast.stmt] = {own, *(part for part in top.words if isinstance(part, ast.If | ast.Expr))}

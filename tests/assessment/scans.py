@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, Dataset
 from net import Net
 """
 
-LASTING = """\
+IN_USE = """\
 import argparse
 import logging
 
@@ -25,7 +25,7 @@ import wandb
 
 set_seed(0)
 """
-"""Signs of a training that lasts, for trees with a README."""
+"""Signs of regular use, for trees with a README."""
 
 TRAINING = """\
 model = Net().cuda()

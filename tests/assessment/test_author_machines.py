@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.assessment.scans import HEAD, IMAGES, LASTING, TRAINING, bases
+from tests.assessment.scans import HEAD, IMAGES, IN_USE, TRAINING, bases
 
 SAYS = "its saved outputs name the CPU"
 CHOOSES = "device = 'cuda' if torch.cuda.is_available() else 'cpu'\n"
@@ -150,7 +150,7 @@ def test_a_module_of_such_notebooks_waits_with_none(
 
 
 def _program(folder: Path, **more: str) -> str:
-    files = {"net.py": "", "train.py": LASTING + HEAD + IMAGES + CHOOSES + "total = 0.0\n" + TRAINING}
+    files = {"net.py": "", "train.py": IN_USE + HEAD + IMAGES + CHOOSES + "total = 0.0\n" + TRAINING}
     (found,) = bases(folder, files | {name.replace("__", "/"): text for name, text in more.items()}, "GPU303")
     return found
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpulint.finding import Finding
-from tests.assessment.scans import HEAD, IMAGES, LASTING, TRAINING, bases, levels, scan
+from tests.assessment.scans import HEAD, IMAGES, IN_USE, TRAINING, bases, levels, scan
 
 _LAPTOP = "paths = sorted(Path('/Users/ada/photos').glob('*'))\n"
 
@@ -182,7 +182,7 @@ def test_workers_cannot_be_sent_what_a_function_defines(tmp_path: Path, folder: 
 @pytest.mark.parametrize(("workers", "level"), [("4", "low"), ("0", "medium")])
 def test_a_command_in_the_notes_sets_the_option(tmp_path: Path, workers: str, level: str) -> None:
     option = 'parser.add_argument("--num_workers", type=int, default=0)\nargs = parser.parse_args()\n'
-    program = LASTING + HEAD + "import argparse\nparser = argparse.ArgumentParser()\n" + option + IMAGES + TRAINING
+    program = IN_USE + HEAD + "import argparse\nparser = argparse.ArgumentParser()\n" + option + IMAGES + TRAINING
     (tmp_path / "README.md").write_text(f"```\npython train.py --num_workers {workers}\n```\n")
     files = {"train.py": program.replace("shuffle=True", "shuffle=True, num_workers=args.num_workers")}
     (found,) = bases(tmp_path, files, "GPU303")
@@ -236,7 +236,7 @@ def test_a_server_has_workers_of_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("workers", "level"), [("8", "low"), ("0", "medium")])
 def test_a_command_sets_the_field_of_a_class_of_options(tmp_path: Path, workers: str, level: str) -> None:
     options = "import tyro\n@dataclass\nclass Options:\n    num_workers: int = 0\nargs = tyro.cli(Options)\n"
-    program = LASTING + HEAD + "from dataclasses import dataclass\n" + options + IMAGES + TRAINING
+    program = IN_USE + HEAD + "from dataclasses import dataclass\n" + options + IMAGES + TRAINING
     (tmp_path / "README.md").write_text(f"```\npython train.py --data.num-workers {workers}\n```\n")
     files = {"train.py": program.replace("shuffle=True", "shuffle=True, num_workers=args.num_workers")}
     (found,) = bases(tmp_path, files, "GPU303")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.assessment.scans import LASTING, bases
+from tests.assessment.scans import IN_USE, bases
 from tests.assessment.test_documented_programs import SLOW
 
 WITHOUT_CUDNN = SLOW.replace("model =", "torch.backends.cudnn.enabled = False\nmodel =", 1)
@@ -23,7 +23,7 @@ WITHOUT_CUDNN = SLOW.replace("model =", "torch.backends.cudnn.enabled = False\nm
 )
 def test_the_documentation_says_why_cudnn_is_off(tmp_path: Path, note: str, level: str) -> None:
     (found,) = bases(
-        tmp_path, {"train.py": LASTING + WITHOUT_CUDNN, "README.md": f"Run `python train.py`.\n\n{note}"}, "GPU414"
+        tmp_path, {"train.py": IN_USE + WITHOUT_CUDNN, "README.md": f"Run `python train.py`.\n\n{note}"}, "GPU414"
     )
     assert found.startswith(level)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.assessment.scans import LASTING, bases
+from tests.assessment.scans import IN_USE, bases
 
 SAYS = "the documented programs do not run it"
 LOOP = """\
@@ -38,7 +38,7 @@ NOTEBOOK = json.dumps({"cells": [CELL], "metadata": {}, "nbformat": 4, "nbformat
 
 def test_a_program_beside_the_documented_ones_costs_less(tmp_path: Path) -> None:
     (alone,) = bases(tmp_path / "alone", {"other.py": SLOW, "train.py": FAST}, "GPU303")
-    (found,) = bases(tmp_path / "beside", {"other.py": LASTING + SLOW, "train.py": FAST, "README.md": README}, "GPU303")
+    (found,) = bases(tmp_path / "beside", {"other.py": IN_USE + SLOW, "train.py": FAST, "README.md": README}, "GPU303")
     assert alone.startswith("high") and SAYS not in alone
     assert found.startswith("medium") and SAYS in found
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.assessment.scans import LASTING, bases, levels
+from tests.assessment.scans import IN_USE, bases, levels
 
 _DATA = """\
 import argparse
@@ -127,7 +127,7 @@ def test_two_lists_of_a_name_say_nothing(tmp_path: Path) -> None:
 
 def test_a_list_that_is_to_be_filled_says_nothing(tmp_path: Path) -> None:
     files = {**_listed(_NAMES, 16), "README.md": "Put the names of your photos into lists/train.txt.\n"}
-    files["train.py"] = LASTING + files["train.py"]
+    files["train.py"] = IN_USE + files["train.py"]
     assert levels(tmp_path, files, "GPU303") == ["high"]
 
 
@@ -156,7 +156,7 @@ def test_a_folder_of_classes_is_counted(tmp_path: Path) -> None:
 )
 def test_a_folder_whose_files_come_from_elsewhere_says_nothing(tmp_path: Path, others: dict[str, str]) -> None:
     files = _tree(_BOTH, 7)
-    assert levels(tmp_path, {**files, "train.py": LASTING + files["train.py"], **others}, "GPU303") == ["high"]
+    assert levels(tmp_path, {**files, "train.py": IN_USE + files["train.py"], **others}, "GPU303") == ["high"]
 
 
 def test_an_empty_or_unknown_folder_says_nothing(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.assessment.scans import HEAD, IMAGES, LASTING, TRAINING, WAITS, bases, levels
+from tests.assessment.scans import HEAD, IMAGES, IN_USE, TRAINING, WAITS, bases, levels
 
 READS = """\
 {comment}    log("loss", loss.item())
@@ -352,7 +352,7 @@ def test_a_training_that_no_job_asks_for_costs_little(
     tmp_path: Path, option: str, kind: str, command: str, note: str, level: str
 ) -> None:
     files = {
-        "train.py": LASTING + ASKED.format(option=option, kind=kind),
+        "train.py": IN_USE + ASKED.format(option=option, kind=kind),
         "job.sh": f"#!/bin/bash\n#SBATCH --gres=gpu:1\npython {command}\n",
         "README.md": note,
     }

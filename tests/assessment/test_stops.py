@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.assessment.scans import LASTING, impacts
+from tests.assessment.scans import IN_USE, impacts
 
 LOADED = """\
 import torch
@@ -108,5 +108,5 @@ NET = "import torch\n\n\nclass Net(torch.nn.Linear):\n    pass\n"
 def test_a_stop_in_a_program_that_the_notes_start_counts(
     tmp_path: Path, place: str, note: str, text: str, level: str
 ) -> None:
-    found = impacts(tmp_path, {"net.py": NET, "tools/__init__.py": "", place: LASTING + SAMPLES, note: text})["GPU102"]
+    found = impacts(tmp_path, {"net.py": NET, "tools/__init__.py": "", place: IN_USE + SAMPLES, note: text})["GPU102"]
     assert [str(one.level) for one in found] == [level]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.assessment.scans import HEAD, IMAGES, LASTING, bases
+from tests.assessment.scans import HEAD, IMAGES, IN_USE, bases
 
 FIT = """\
 
@@ -20,7 +20,7 @@ def {name}(args):
             loss.backward()
             optimizer.step()
 """
-PHOTOS = LASTING + HEAD + IMAGES.rpartition("\n\n")[0] + "\n"
+PHOTOS = IN_USE + HEAD + IMAGES.rpartition("\n\n")[0] + "\n"
 METHODS = PHOTOS + FIT.format(name="usual", more=", num_workers=8") + FIT.format(name="distil", more="")
 TABLE = (
     METHODS

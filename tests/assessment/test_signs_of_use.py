@@ -1,4 +1,4 @@
-"""Programs that show few signs of a training that lasts."""
+"""Programs that show few signs of regular use."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.assessment.scans import HEAD, IMAGES, LASTING, TRAINING, bases
+from tests.assessment.scans import HEAD, IMAGES, IN_USE, TRAINING, bases
 
-SAYS = "few signs of a training that lasts"
+SAYS = "few signs of regular use"
 PROGRAM = HEAD + IMAGES + "total = 0.0\n" + TRAINING
 NOTES = {"README.md": "# Photos\n\nA network for photos.\n"}
 SIGNS = [
@@ -42,11 +42,11 @@ def test_a_command_of_the_notes_is_a_sign(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["train.py", "data.py"])
 def test_the_programs_that_import_a_module_show_them(tmp_path: Path, name: str) -> None:
-    start = LASTING + "from data import fit\n\nif __name__ == '__main__':\n    fit()\n"
+    start = IN_USE + "from data import fit\n\nif __name__ == '__main__':\n    fit()\n"
     body = "".join(f"    {line}\n" if line else "\n" for line in (IMAGES + "total = 0.0\n" + TRAINING).splitlines())
     files = {"data.py": f"{HEAD}\ndef fit():\n{body}", "train.py": start, **NOTES}
     (found,) = bases(
-        tmp_path, files if name == "train.py" else files | {"train.py": start.removeprefix(LASTING)}, "GPU303"
+        tmp_path, files if name == "train.py" else files | {"train.py": start.removeprefix(IN_USE)}, "GPU303"
     )
     assert (SAYS in found) is (name == "data.py")
 

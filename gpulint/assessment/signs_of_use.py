@@ -1,4 +1,4 @@
-"""Signs that a program trains for long: options, checkpoints, experiment tracking, several GPUs, documentation."""
+"""Signs that a program is in regular use: options, checkpoints, experiment tracking, several GPUs, documentation."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ MAX_PROGRAMS = 6
 
 def shows_few(subject: Subject) -> bool:
     """Return whether a tree with a README has no job for a module, and the module and the programs that run it show few
-    signs of a training that lasts.
+    signs of regular use.
 
-    Each sign is a row of ``training_signs`` in ``constants.toml``; that a command or note names a program is one more.
+    Each sign is a row of ``signs_of_use`` in ``constants.toml``; that a command or note names a program is one more.
     """
     module, project = subject.module, subject.project
     if module is None or subject.is_notebook or subject.is_launcher or subject.jobs or not has_readme(project):
         return False
-    return _signs(project, module.path) < int(figure("training_signs", "least"))
+    return _signs(project, module.path) < int(figure("signs_of_use", "least"))
 
 
 @query
@@ -60,7 +60,7 @@ def _is_program(project: Project, path: Path) -> bool:
 @cache
 def _patterns() -> tuple[re.Pattern[bytes], ...]:
     """Return what finds the words of each sign among a file's identifiers, each of which is on a line."""
-    rows = table()["training_signs"]["words"].values()
+    rows = table()["signs_of_use"]["words"].values()
     return tuple(
         re.compile(b"\n(?:%b)\n" % b"|".join(word.replace("*", r"\w*").encode() for word in words)) for words in rows
     )
