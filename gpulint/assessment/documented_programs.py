@@ -13,9 +13,7 @@ from gpulint.assessment.file_facts import inspects
 from gpulint.assessment.shell_defaults import contents
 from gpulint.launch.job_index import JobIndex
 from gpulint.programs.gpu_programs import GpuPrograms
-from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.query import query
-from gpulint.training.loop_contexts import LoopContexts
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
@@ -30,7 +28,7 @@ _PROGRAM = regex.compile(
 )
 _FILE = regex.compile(r"(?<![\w./-])(?:\./)?(?P<file>[\w./-]{1,200}\.(?:py|ipynb))(?!\w)")
 MAX_PROGRAMS = 40
-"""Most documented programs that are asked whether they train."""
+"""Most documented modules that are asked whether they are programs."""
 
 
 def inspects_in_no_command(subject: Subject) -> bool:
@@ -40,12 +38,12 @@ def inspects_in_no_command(subject: Subject) -> bool:
 
 
 def is_beside_documented(subject: Subject) -> bool:
-    """Return whether notes and scripts name programs that train on a GPU, but no file names the module of a place nor
-    one that imports it."""
+    """Return whether notes and scripts name programs, but no file names the module of a place nor one that imports
+    it."""
     module, project = subject.module, subject.project
     if module is None or subject.is_notebook or subject.is_launcher or subject.jobs:
         return False
-    return not _is_named(project, module.path) and _documents_training(project)
+    return not _is_named(project, module.path) and _documents_program(project)
 
 
 def is_documented(project: Project, path: Path) -> bool:
@@ -83,20 +81,13 @@ def _is_in_files(project: Project, path: Path) -> bool:
 
 
 @query
-def _documents_training(project: Project) -> bool:
-    """Return whether a documented program, or what it imports, takes training steps and computes on a GPU."""
-    return any(_trains(project, path) for path in sorted(_documented(project))[:MAX_PROGRAMS])
-
-
-@query
-def _trains(project: Project, path: Path) -> bool:
-    programs, loops = project.fact(GpuPrograms), project.fact(LoopContexts)
-    is_imported = any(True for _ in programs.users(path))
-    if path.suffix != ".py" or (is_imported and not project.contains(path, b"__main__")):
-        return False
-    run = dict.fromkeys([path, *project.fact(MultiGpuUse).of(path).paths])
-    modules = [module for one in run if (module := project.module_at(one)) is not None]
-    return any(map(loops.has_training_step, modules)) and any(map(programs.computes, run))
+def _documents_program(project: Project) -> bool:
+    """Return whether notes, scripts or jobs name a program: what no module imports, or what starts itself."""
+    users = project.fact(GpuPrograms).users
+    return any(
+        path.suffix == ".py" and (project.contains(path, b"__main__") or not any(True for _ in users(path)))
+        for path in sorted(_documented(project))[:MAX_PROGRAMS]
+    )
 
 
 @query

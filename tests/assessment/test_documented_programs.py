@@ -49,12 +49,17 @@ def test_so_does_one_beside_those_of_scripts(tmp_path: Path) -> None:
     assert SAYS in found
 
 
+def test_it_does_not_matter_what_the_documented_programs_do(tmp_path: Path) -> None:
+    files = {"README.md": "Convert with `python convert.py`.\n", "convert.py": CONVERT}
+    (found,) = bases(tmp_path, {"other.py": IN_USE + SLOW, "train.py": FAST, **files}, "GPU303")
+    assert SAYS in found
+
+
 @pytest.mark.parametrize(
     "files",
     [
         {"README.md": README + "Then `python other.py`.\n"},
         {"README.md": README + "- other.py: trains longer\n"},
-        {"README.md": "Convert with `python convert.py`.\n", "convert.py": CONVERT},
         {"README.md": README, "run.sh": "for each in other more; do python $each.py; done\n"},
         {"README.md": README, "sweep.yaml": "program: other\n"},
         {"README.md": README, "start.py": "import subprocess\n\nsubprocess.run(['python', 'other.py'])\n"},
