@@ -23,6 +23,7 @@ from gpulint.workload.own_random_states import drawn_state, random_states
 from gpulint.workload.remembered_samples import remembered
 from gpulint.workload.sample_effects import changed_for_others, counted_up
 from gpulint.workload.samples_with_gradients import have_gradients, run_recording_model
+from gpulint.workload.transform_states import drawing_transform
 from gpulint.workload.worker_supply import shares_client, shares_engine, shares_handle
 from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
@@ -50,6 +51,11 @@ def shared_state(project: Project, loader: Loader) -> str:
         return (
             f"samples draw from {name}, of which each worker would have a copy in the same state: the workers would "
             "draw the same numbers"
+        )
+    if (drawing := drawing_transform(project, loader)) is not None:
+        return (
+            f"`{drawing.name}` draws from a random state of its own, of which each worker would have a copy in the "
+            f"same state: pass a `worker_init_fn` that calls its `{drawing.seeded}` first"
         )
     if shares_handle(project, loader):
         return (
