@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from gpulint.fix import Declined
+
 MakeJob = Callable[..., Any]
 
 PROGRAM = """\
@@ -99,3 +101,15 @@ def test_the_advice_says_what_seeds_it(job: MakeJob) -> None:
     assert "that calls its `set_random_seed(torch.initial_seed() % 2**32)`" in result.finding.help
     [result] = _job(job, PLAIN).scan("GPU303")
     assert "seed" not in result.finding.help
+
+
+@pytest.mark.parametrize(("transform", "is_left"), [(RANDOM, True), (PLAIN, False)])
+def test_a_setting_that_reaches_such_a_loader(job: MakeJob, transform: str, is_left: bool) -> None:
+    text = PROGRAM.replace("TRANSFORM", transform).replace("MORE", ", num_workers=cfg.num_workers")
+    text = text.replace("import torch\n", "import torch\nfrom omegaconf import OmegaConf\n", 1)
+    text = text.replace("def augmented", 'cfg = OmegaConf.load("config.yaml")\n\n\ndef augmented')
+    made = job({"train.py": text, "config.yaml": "num_workers: 0\n"})
+    made.files = lambda: [made.root / "config.yaml", made.root / "train.py"]
+    fixes = [result.fix for result in made.scan("GPU303")]
+    assert fixes
+    assert all(isinstance(fix, Declined) and OWN in fix.reason for fix in fixes) is is_left
