@@ -60,7 +60,8 @@ class Finding:
     cause: Place | None = field(default=None, compare=False)
     """What several findings of the rule have in common, such as the loop that they are in; people see these as one."""
     unreached: tuple[Path, ...] = field(default=(), compare=False)
-    """Programs of jobs that import the file, but nothing of what the finding is about; the engine fills this in."""
+    """Programs of jobs that import the file, but nothing of what the finding is about, and files of jobs whose options
+    choose other branches; the engine fills this in."""
 
     @property
     def sort_key(self) -> tuple[str, int, Span, str]:

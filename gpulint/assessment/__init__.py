@@ -23,7 +23,9 @@ def impact_of(finding: Finding, project: Project) -> Impact:
 
 
 def programs_without(finding: Finding, project: Project) -> tuple[Path, ...]:
-    """Return the programs of jobs that import the file of a finding, but do not get to its place."""
+    """Return the programs of jobs that import the file of a finding, but do not get to its place, and the files of jobs
+    that start it with options which do not."""
+    from gpulint.assessment.unreached_launches import launchers_without
     from gpulint.assessment.unreached_programs import unreached_programs
 
-    return unreached_programs(project, finding)
+    return (*unreached_programs(project, finding), *launchers_without(project, finding))

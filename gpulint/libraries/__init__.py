@@ -62,7 +62,7 @@ FILES = {
     **dict.fromkeys(
         ("loader", "batch-maker", "mover", "hook", "stream", "gradient-free", "eager-framework"), "frameworks"
     ),
-    "new-api": "releases",
+    **dict.fromkeys(("new-api", "own-random-state"), "releases"),
     "reason-words": "comments",
 }
 """The module and TOML file of each kind of rows."""

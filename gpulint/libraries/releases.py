@@ -1,4 +1,4 @@
-"""Rows on releases: from which one on a library has what fixes write."""
+"""Rows on releases: from which one on a library has what fixes write, or its objects have random states."""
 
 from __future__ import annotations
 
@@ -43,4 +43,38 @@ class NewApi:
         return tuple(int(part) for part in self.since.split("."))
 
 
-KINDS = {"new-api": NewApi}
+@dataclass(frozen=True, slots=True)
+class OwnRandomState:
+    """Classes whose objects draw from a random state of their own, which nothing seeds anew in a worker."""
+
+    classes: tuple[str, ...]
+    """Patterns of their names."""
+    packages: tuple[str, ...]
+    """How lists of packages name the library."""
+    since: Annotated[str, check_release]
+    """The first release in which they do; before it they draw from the global states."""
+    seed: str
+    """The method that seeds an object."""
+
+    @property
+    def label(self) -> str:
+        """What tells the row from others of its kind."""
+        return self.classes[0]
+
+    @property
+    def words(self) -> frozenset[str]:
+        """No file is a finding for its random numbers."""
+        return frozenset()
+
+    @property
+    def imports(self) -> tuple[str, ...]:
+        """The packages that a program imports to use the classes."""
+        return tuple(dict.fromkeys(name.partition(".")[0] for name in self.classes))
+
+    @property
+    def release(self) -> tuple[int, ...]:
+        """The first release, as numbers."""
+        return tuple(int(part) for part in self.since.split("."))
+
+
+KINDS = {"new-api": NewApi, "own-random-state": OwnRandomState}

@@ -216,6 +216,7 @@ def _running(found: Finding, jobs: Sequence[JobSummary], jobs_of: Mapping[Path, 
         number
         for number in jobs_of.get(found.path, ())
         if all(number in callers for callers in known)
+        and jobs[number].place.path not in unreached
         and not (unreached and unreached.issuperset(jobs[number].programs) and jobs[number].programs)
     ]
 

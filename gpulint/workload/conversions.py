@@ -31,8 +31,9 @@ _CONVERTS = regex.compile(
 )
 """What makes tensors of arrays that are in memory, or changes the type of their numbers."""
 _SAME_EACH_TIME = regex.compile(
-    r"^(torchvision\.transforms|albumentations)\.(\w+\.)*(CenterCrop|ConvertImageDtype|Grayscale|LongestMaxSize|Normalize"
-    r"|PILToTensor|Pad|PadIfNeeded|Resize|SmallestMaxSize|ToDtype|ToGray|ToImage|ToPILImage|ToTensor|ToTensorV2)$"
+    r"^(torchvision\.transforms|albumentations)\.(\w+\.)*(CenterCrop|ConvertImageDtype|Crop|FromFloat|Grayscale|LongestMaxSize"
+    r"|NoOp|Normalize|PILToTensor|Pad|PadIfNeeded|Resize|SmallestMaxSize|ToDtype|ToFloat|ToImage|ToPILImage|ToTensor"
+    r"|ToTensorV2)$"
     r"|^torchvision\.transforms\.(v2\.)?functional\.(?!gaussian_noise$)\w+$"
     r"|^torch\.nn\.functional\.(?!\w*dropout|gumbel_softmax$|rrelu)\w+$"
     r"|^(cv2|scipy\.ndimage|skimage\.transform)\.(?!rand|set(RNG|UseO))\w+$|^numpy\.(flip(lr|ud)?|rot90)$"

@@ -77,6 +77,57 @@ def test_options_of_an_imported_module_are_those_of_the_program_if_it_adds_them(
     assert ("4" in written) is not bool(more)
 
 
+OTHER = """\
+
+
+def trained(args):
+    model = torch.nn.Linear(8, 8).cuda()
+    loader = DataLoader(Photos(open(args.names).read().split()), batch_size=args.batch_size)
+    for epoch in range(9):
+        for x in loader:
+            model(x.cuda()).sum().backward()
+            optimizer.step()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--names", default="names.txt")
+    parser.add_argument("--batch_size", type=int, default=64)
+    parser.add_argument("--num_workers", type=int, default=8)
+    trained(parser.parse_args())
+"""
+TRAIN = """\
+import argparse
+
+from loading import trained
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--names", default="names.txt")
+    parser.add_argument("--batch_size", type=int, default=64)
+    parser.add_argument("--num_workers", type=int, default=6)
+    trained(parser.parse_args())
+"""
+_OPTION = '    parser.add_argument("--num_workers", type=int, default=6)\n'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "by_option"),
+    [
+        ("", "", True),
+        (_OPTION, "", False),
+        ("default=6)", "default=0)", False),
+        ("default=6)", "default=int('6'))", False),
+    ],
+)
+def test_an_option_that_each_program_declares(job: MakeJob, old: str, new: str, by_option: bool) -> None:
+    loading = PROGRAM[: PROGRAM.index("\n\ndef main")].replace("from helper import add_options, norm\n", "") + OTHER
+    files = {"loading.py": loading.replace("norm(", "("), "train.py": TRAIN.replace(old, new)}
+    written = " ".join(edit.text for edit in job(files).offer("GPU303").edits)
+    assert ("args.num_workers" in written) is by_option
+    assert ("num_workers=4" in written) is not by_option
+
+
 DATA = """\
 import pytorch_lightning as pl
 from PIL import Image

@@ -88,3 +88,45 @@ def test_what_keeps_the_same_graph_is_named_and_detached_or_the_fix_is_unsafe(
     assert (result.fix.safety is Safety.SAFE) is safe
     assert len(result.fix.edits) == 1 + (safe and bool(notes))
     assert safe or "may hold the same graph" in result.fix.description
+
+
+TWO_LOSSES = """\
+import torch
+
+
+def train(loader, model, critic, optimizers, criterion, weight):
+    total, terms, real_total, last = 0, 0, 0, 0
+    for x, y in loader:
+        real = criterion(critic(x.cuda()), y.cuda())
+        critic_loss = real + criterion(critic(model(x.cuda()).detach()), y.cuda())
+        critic_loss.backward()
+        optimizers[0].step()
+        pixels = criterion(model(x.cuda()), y.cuda())
+        shapes = weight * pixels + 0.1 * criterion(model(y.cuda()), x.cuda())
+        both = pixels + 0.005 * shapes
+        loss = weight * both
+        loss.backward()
+        optimizers[1].step()
+        total += loss
+        {}
+    return total
+"""
+
+
+@pytest.mark.parametrize(
+    ("keeps", "notes"),
+    [
+        ("last += real.item()", []),
+        ("last = real", []),
+        ("terms += both", ["'both', which is kept here as well, has the same graph"]),
+        ("terms += pixels", ["'pixels', which is kept here as well, has the same graph"]),
+        ("real_total += real", ["'real', which is kept here as well, has the graph of another loss"]),
+        ("last += len(real)", []),
+    ],
+)
+def test_all_sums_of_a_loop_are_detached_together(tmp_path: Path, keeps: str, notes: list[str]) -> None:
+    result = _result(tmp_path, TWO_LOSSES.format(keeps))
+    assert [place.message for place in result.finding.related if "as well" in place.message] == notes
+    assert isinstance(result.fix, Fix)
+    assert result.fix.safety is Safety.SAFE
+    assert len(result.fix.edits) == 1 + len(notes)

@@ -14,6 +14,7 @@ from gpulint.project import Project
 from gpulint_fixers.edits.comments import comment_beside
 from gpulint_fixers.edits.imports import drop_import
 from gpulint_fixers.edits.statements import remove_lines, remove_statement, without_gaps
+from gpulint_fixers.job.background_copies import background_copy
 
 _ANY = re.compile(r"\w")
 
@@ -28,6 +29,8 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
         return Declined("it keeps something running for a person, as the text or the test beside it says")
     if comment_beside(document.cell_source(finding.span.cell), finding.span, _ANY):
         return Declined("the comment beside it may say what it waits for")
+    if found.language == "python" and (place := background_copy(project, finding.path)):
+        return Declined(f"the wait lets the copy end that {place} leaves in the background: wait for its process first")
     edit: Edit | None = None
     unused = tuple[Edit, ...]()
     if found.language == "shell":

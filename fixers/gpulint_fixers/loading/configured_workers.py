@@ -11,9 +11,11 @@ from gpulint.fix import Edit
 from gpulint.project import Project
 from gpulint.query import query
 from gpulint.semantic.argument_binding import RECEIVERS, argument_of, attribute_of, entry_of
+from gpulint.semantic.declared_options import literal, option_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader
 from gpulint.values.constants import Constants
+from gpulint.values.option_calls import declaring_calls
 from gpulint.workspace.module_index import Binding, BindingKind, FunctionNode, ModuleIndex, NodeRef, Scope
 from gpulint_fixers.loading.computed_workers import computed
 
@@ -268,6 +270,7 @@ def _values(project: Project, loader: Loader, base: ast.expr, name: str, quote: 
     if isinstance(base, ast.Name) and not quote and _parses_without(project, module, base, name):
         return []
     found = [value.value for value in constants.options.lookup(wanted)] if isinstance(base, ast.Name) else []
+    found += _other_defaults(project, module, base, name) if found else []
     known = constants.of(module, wanted.node)
     if quote and not found and not known.complete:
         return []  # a key that may not be there
@@ -275,13 +278,26 @@ def _values(project: Project, loader: Loader, base: ast.expr, name: str, quote: 
 
 
 def _parses_without(project: Project, module: ModuleIndex, base: ast.Name, name: str) -> bool:
-    """Return whether the parser that made a namespace is set up in its own module alone, which declares no such option:
-    the one of a module that it imports belongs to another program."""
+    """Return whether a parser that may have made a namespace is set up in its own module alone, which declares no such
+    option: the one of a module that it imports belongs to another program."""
     declared = project.fact(Constants).options.declarations(module, base, name)
     homes = [made.module for made in project.fact(Resolver).points_to(module, base) if isinstance(made.node, ast.Call)]
     return bool(declared) and any(
-        all(option.module is not home for option in declared) and _is_set_up_alone(home) for home in homes
+        all(option.module is not home for option in declared)
+        and name not in declaring_calls(home)
+        and _is_set_up_alone(home)
+        for home in homes
     )
+
+
+def _other_defaults(project: Project, module: ModuleIndex, base: ast.expr, name: str) -> list[object]:
+    """The defaults of an option by the parsers of other programs that may have made a namespace."""
+    options = project.fact(Constants).options
+    seen = {option.module for option in options.declarations(module, base, name)}
+    made = [ref.module for ref in project.fact(Resolver).points_to(module, base) if isinstance(ref.node, ast.Call)]
+    others = [home for home in dict.fromkeys(made) if home not in seen]
+    calls = [call for home in others for call in declaring_calls(home).get(name, ())]
+    return [literal(option_of(call).given.get("default")) for call in calls]
 
 
 @query

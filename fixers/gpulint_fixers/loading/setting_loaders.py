@@ -23,6 +23,7 @@ from gpulint_fixers.loading.exchanged_samples import exchanging_part
 from gpulint_fixers.loading.other_frameworks import foreign_gpu_samples
 from gpulint_fixers.loading.random_order import may_draw
 from gpulint_fixers.loading.repeated_draws import draws_differ
+from gpulint_fixers.loading.shared_states import copied_random_state
 from gpulint_fixers.loading.worker_obstacles import is_stream, looks_up
 
 _KEY = regex.compile(r"([A-Za-z_][\w-]*)[\s:=\"']*$")
@@ -80,6 +81,8 @@ def _obstacle(project: Project, key: str) -> str:
             return "it reaches a loader whose samples may be made on the GPU, which forked workers cannot use"
         if name := exchanging_part(project, loader):
             return f"it reaches a loader whose `{name}` exchanges messages with other processes of the program"
+        if reason := copied_random_state(project, loader):
+            return f"in a loader that it reaches, {reason}"
         if reason := draws_differ(project, loader):
             return f"it reaches a loader whose {reason}"
     if loaders and all(looks_up(project, loader) or not works_per_sample(project, loader) for loader in loaders):

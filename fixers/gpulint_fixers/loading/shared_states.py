@@ -23,6 +23,7 @@ from gpulint.workload.own_random_states import drawn_state, random_states
 from gpulint.workload.remembered_samples import remembered
 from gpulint.workload.sample_effects import changed_for_others, counted_up
 from gpulint.workload.samples_with_gradients import have_gradients, run_recording_model
+from gpulint.workload.transform_states import drawing_transform
 from gpulint.workload.worker_supply import shares_client, shares_engine, shares_handle
 from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
@@ -46,11 +47,8 @@ def shared_state(project: Project, loader: Loader) -> str:
         for where, owner in resolver.classes_of(source.module, source.node):
             if reason := _of_class(project, where, owner):
                 return reason
-    if name := drawn_state(project, loader):
-        return (
-            f"samples draw from {name}, of which each worker would have a copy in the same state: the workers would "
-            "draw the same numbers"
-        )
+    if reason := copied_random_state(project, loader):
+        return reason
     if shares_handle(project, loader):
         return (
             "the data set opens a file before its workers start, which they would share: open it in each worker first"
@@ -74,6 +72,21 @@ def shared_state(project: Project, loader: Loader) -> str:
         return f"samples depend on what earlier ones set in `self.{name}`, of which each worker would have its own copy"
     if _keeps_samples(project, loader):
         return "the data set keeps the samples that it has made, and each worker would keep copies of its own"
+    return ""
+
+
+def copied_random_state(project: Project, loader: Loader) -> str:
+    """Return which random state all workers would have a copy of; empty if samples draw from none."""
+    if name := drawn_state(project, loader):
+        return (
+            f"samples draw from {name}, of which each worker would have a copy in the same state: the workers would "
+            "draw the same numbers"
+        )
+    if (drawing := drawing_transform(project, loader)) is not None:
+        return (
+            f"`{drawing.name}` draws from a random state of its own, of which each worker would have a copy in the "
+            f"same state: pass a `worker_init_fn` that calls its `{drawing.seeded}` first"
+        )
     return ""
 
 

@@ -48,6 +48,7 @@ from gpulint.workload.sent_parts import (
 )
 from gpulint.workload.spawned_copies import spawned_work
 from gpulint.workload.trainer_workers import UnhelpedTrainer
+from gpulint.workload.transform_states import drawing_transform
 from gpulint.workload.worker_callers import worker_callers, zero_callers
 from gpulint.workload.worker_supply import shares_client, shares_engine, shares_handle
 from gpulint.workspace.module_index import LOOPS, LoopNode, ModuleIndex, NodeRef, last_name
@@ -80,6 +81,10 @@ _DRAWN_AHEAD = "; `{}` is then ahead of the loop by `num_workers * prefetch_fact
 
 _REPLACED = "call `{2}` ({0} replaces `{1}` by a number, and workers that call it end with a TypeError), then "
 _SEEDS_NUMPY = "seed NumPy in each worker (`worker_init_fn`; before PyTorch 1.9 all draw the same from `{}`), then "
+_SEEDS_TRANSFORM = (
+    "seed `{0.name}` in each worker (a `worker_init_fn` that calls its `{0.seeded}`; all would draw the same numbers), "
+    "then "
+)
 _UNSEEDED = " (before PyTorch 1.9 with a `worker_init_fn` that seeds NumPy, as samples{} draw from `{}`)"
 
 
@@ -139,8 +144,7 @@ def advice(project: Project, loader: Loader) -> str:
         first += "make the samples without `requires_grad=True` (workers cannot batch them), then "
     elif run_recording_model(project, loader):
         first += "make the samples under `torch.no_grad()` (workers cannot batch what records gradients), then "
-    if name := drawn_state(project, loader):
-        first += f"seed {name} in each worker (`worker_init_fn`; all would draw the same numbers), then "
+    first += _seeds(project, loader)
     drawn = _drawn_unseeded(project, loader)
     some = drawing_set(project, loader, NUMPY) if drawn else ""
     needs_seeds = may_predate(project, loader.module, SEEDED_NUMPY) and not some
@@ -162,6 +166,14 @@ def advice(project: Project, loader: Loader) -> str:
     if project.fact(ItemWorks).of(loader).keeps:
         return said + _OWN_CACHES
     return said + (_NEXT_PASS if _changes_within_pass(project, loader) else "")
+
+
+def _seeds(project: Project, loader: Loader) -> str:
+    """Return which random state each worker has to seed for itself, as the start of the advice; empty if none."""
+    if name := drawn_state(project, loader):
+        return f"seed {name} in each worker (`worker_init_fn`; all would draw the same numbers), then "
+    drawing = drawing_transform(project, loader)
+    return _SEEDS_TRANSFORM.format(drawing) if drawing is not None else ""
 
 
 def _drawn_unseeded(project: Project, loader: Loader) -> str:

@@ -5,7 +5,8 @@ what the same function or object computes of the model's output beside the loss,
 The loop has to be one over the training's data, over its epochs, or of hundreds of rounds: the rounds of other loops
 may be parts of one step, with which the total ends.
 
-What a table, a list or a row of one keeps of the loss's terms, or of what it is computed of, is named with the total.
+What a table, a list or a row of one keeps of the loss's terms, or of what it is computed of, is named with the total,
+and so is what totals keep of the terms of another optimizer's loss.
 
 Recognizes PyTorch loops, with ``backward`` of a gradient scaler, Accelerate and Fabric, and Lightning's
 ``manual_backward``.
@@ -125,7 +126,8 @@ def _places(module: ModuleIndex, beside: KeptParts) -> Iterator[Place]:
     """Yield what else the loop keeps of the same graph; of many, the first ones."""
     kept = [(one, "has") for one in beside.tensors] + [(one, "may have") for one in beside.unsure]
     for value, verb in kept[:_MOST]:
-        said = f"{module.syntax.text(value)!r}, which is kept here as well, {verb} the same graph"
+        whose = "the graph of another loss" if value in beside.of_others else "the same graph"
+        said = f"{module.syntax.text(value)!r}, which is kept here as well, {verb} {whose}"
         yield Place(module.path, module.syntax.span(value), said)
 
 

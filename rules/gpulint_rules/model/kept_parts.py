@@ -36,6 +36,8 @@ class KeptParts:
 
     tensors: tuple[ast.expr, ...] = ()
     unsure: tuple[ast.expr, ...] = ()
+    of_others: frozenset[ast.expr] = frozenset()
+    """Those that keep the graph of another loss."""
 
 
 def kept_parts(project: Project, found: RetainedGraph) -> KeptParts:
@@ -43,10 +45,9 @@ def kept_parts(project: Project, found: RetainedGraph) -> KeptParts:
     module, loop = found.module, found.loop
     function = module.function(loop)
     losses = [part for part in walk(found.value) if isinstance(part, ast.Name)]
-    parts = dict[Binding, bool]()
-    for loss in losses:
-        for binding, certain in _parts(project, found, loss, _STEPS):
-            parts[binding] = certain or parts.get(binding, False)
+    own_parts = _parts_of(project, found, losses)
+    other_parts = _parts_of(project, found, _of_others(module, loop))
+    parts = other_parts | own_parts
     own = {binding for loss in losses for binding in _bound(module, loss)}
     tensors, unsure, without = list[ast.expr](), list[ast.expr](), detached(module, loop)
     outputs = {binding.value for binding in parts if binding.path and _is_of_model(binding.value)}
@@ -67,11 +68,21 @@ def kept_parts(project: Project, found: RetainedGraph) -> KeptParts:
             if project.fact(Guards).is_without_gradients(module, kept):
                 continue
             certain = into in _joined(module, function or module.syntax.tree) or (
-                root is value
-                and all(one in own or (parts.get(one, False) and _is_made(project, module, one)) for one in bound)
+                root is value and all(one in own or _is_tensor(project, module, one, parts) for one in bound)
             )
             (tensors if certain and into not in propagated(project, module, function) else unsure).append(value)
-    return KeptParts(tuple(tensors), tuple(unsure))
+    of_others = other_parts.keys() - own_parts.keys()
+    others = (one for one in (*tensors, *unsure) if (of := {*_bound(module, _root(one))}) and of <= of_others)
+    return KeptParts(tuple(tensors), tuple(unsure), frozenset(others))
+
+
+def _parts_of(project: Project, found: RetainedGraph, losses: list[ast.Name]) -> dict[Binding, bool]:
+    """Return the variables that losses are computed of, and whether they certainly hold tensors."""
+    parts = dict[Binding, bool]()
+    for loss in losses:
+        for binding, certain in _parts(project, found, loss, _STEPS):
+            parts[binding] = certain or parts.get(binding, False)
+    return parts
 
 
 @query
@@ -177,6 +188,48 @@ def _is_of_step(found: RetainedGraph, factor: ast.expr) -> bool:
     names = [part for part in walk(factor) if isinstance(part, ast.Name)]
     bound = (binding for name in names for binding in _bound(found.module, name))
     return any(found.loop in found.module.syntax.ancestors(binding.node) for binding in bound)
+
+
+def _of_others(module: ModuleIndex, loop: LoopNode) -> list[ast.Name]:
+    """Return the other losses of a loop's steps, of which it keeps none as they are: the terms of a second optimizer's
+    loss (``critic_loss.backward()``)."""
+    totals = {dotted(tensor) for kept, _ in kept_in(loop) for tensor in carried(kept, ())}
+    return [
+        call.func.value
+        for call in module.calls_by_name.get("backward", ())
+        if isinstance(call.func, ast.Attribute)
+        and isinstance(call.func.value, ast.Name)
+        and call.func.value.id not in totals
+        and all(keyword.arg != "retain_graph" for keyword in call.keywords)
+        and loop in module.syntax.ancestors(call)
+    ]
+
+
+def _is_tensor(
+    project: Project, module: ModuleIndex, binding: Binding, parts: dict[Binding, bool], steps: int = _STEPS
+) -> bool:
+    """Return whether a variable that a loss is computed of certainly holds a tensor: a call computes it, or it is the
+    sum or product of one."""
+    if not steps or not parts.get(binding, False):
+        return False
+    if _is_made(project, module, binding):
+        return True
+    value = binding.value if binding.kind is BindingKind.ASSIGN and not binding.path else None
+    return any(
+        bool(bound := _bound(module, operand))
+        and all(_is_tensor(project, module, one, parts, steps - 1) for one in bound)
+        for operand in _operands(value)
+    )
+
+
+def _operands(value: ast.expr | None) -> Iterator[ast.expr]:
+    """Yield what an expression adds and multiplies."""
+    match value:
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div(), right=right):
+            yield from _operands(left)
+            yield from _operands(right)
+        case ast.Name():
+            yield value
 
 
 def _is_made(project: Project, module: ModuleIndex, binding: Binding) -> bool:
