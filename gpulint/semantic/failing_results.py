@@ -12,6 +12,7 @@ from gpulint.semantic.absent_members import absent_members
 from gpulint.semantic.absent_options import absent_options
 from gpulint.semantic.failing_calls import does_not_fit, only_method
 from gpulint.semantic.failing_names import absent_attributes, undefined_names
+from gpulint.semantic.generator_results import misused_generators
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.unfit_arguments import fails_within, works_before
@@ -35,11 +36,12 @@ _CATCHERS = frozenset({"suppress", "raises", "assertRaises", "catch"})
 @cyclic(_NONE)
 def failures(project: Project, module: ModuleIndex, block: ast.AST) -> tuple[ast.expr, ...]:
     """Return what raises an error in each run of a function, loop or module: names and options that nothing defines,
-    calls that do not fit, of functions that raise an error always or with what they get, and values that are not what
-    they are unpacked to (``_, accuracy = score(output, target)``)."""
+    calls that do not fit, of functions that raise an error always or with what they get, values that are not what
+    they are unpacked to (``_, accuracy = score(output, target)``), and items of generators."""
     calls = [part for part in walk(block) if isinstance(part, ast.Call)]
     undefined = (*undefined_names(project, module), *absent_attributes(project, module))
-    names = [*undefined, *absent_options(project, module), *absent_members(project, module)]
+    members = (*absent_members(project, module), *misused_generators(project, module))
+    names = [*undefined, *absent_options(project, module), *members]
     found = [
         *(name for name in names if block in module.syntax.ancestors(name)),
         *(call for call in calls if _unpacks(project, module, call)),
