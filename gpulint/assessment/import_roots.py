@@ -67,7 +67,7 @@ def _imported(project: Project, module: ModuleIndex) -> tuple[tuple[str, Path], 
     for name in _names(module):
         absolute = project.absolute(name, module.path) if name.startswith(".") else name
         path = project.module_path(absolute, module.path)
-        if path is None or path.suffix != ".py" or (absolute == name and not _is_only(project, name, path)):
+        if path is None or path.suffix != ".py" or (absolute == name and not is_only_module(project, name, path)):
             continue
         found.append((name, path))
     return tuple(found)
@@ -87,7 +87,7 @@ def _names(module: ModuleIndex) -> Iterator[str]:
                 yield from (f"{start}{joint}{alias.name}" for alias in names if alias.name != "*")
 
 
-def _is_only(project: Project, name: str, path: Path) -> bool:
+def is_only_module(project: Project, name: str, path: Path) -> bool:
     """Return whether no package and no other file of the tree is a module of such a name."""
     parts = tuple(name.split("."))
     libraries = project.models.derived(Libraries)

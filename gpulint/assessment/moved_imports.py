@@ -217,7 +217,8 @@ def _is_missing(project: Project, module: ModuleIndex, name: str) -> bool:
     if any(user is None or any(stem in text for text in user.strings) for user in users):
         return False
     return any(
-        _uses_package(project, path, package) for path in project.word_index.importing(frozenset({word_of(package)}))
+        _uses_package(project, path, tuple(name.split(".")[:-1]))
+        for path in project.word_index.importing(frozenset({word_of(package)}))
     )
 
 
@@ -232,10 +233,12 @@ def _is_on_disk(project: Project, folder: Path, name: str) -> bool:
     return any(project.exists(place.with_name(place.name + suffix)) for suffix in ("", ".py", ".pyx", ".so"))
 
 
-def _uses_package(project: Project, path: Path, package: str) -> bool:
-    """Return whether a module imports something of a package that is there."""
+def _uses_package(project: Project, path: Path, packages: tuple[str, ...]) -> bool:
+    """Return whether a module imports something that is there of a package, or of the package in it that is named."""
+    package = packages[0]
     return path.parent.name != package and any(
         package in (found.parent.name, found.stem if found.name != "__init__.py" else found.parent.name)
+        or Path(project.place(found)).parts[-len(packages) - 1 : -1] == packages
         for found in project.imported(path)
     )
 

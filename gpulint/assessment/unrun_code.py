@@ -12,6 +12,7 @@ from gpulint.assessment import (
     moved_imports,
     place_facts,
     process_options,
+    script_folders,
     uncalled,
     unused_modules,
 )
@@ -49,6 +50,7 @@ UNRUN: tuple[Circumstance, ...] = (
         "its launcher and the program both start processes, on one port", TO_LOW, process_options.starts_twice
     ),
     Circumstance("its program rejects the command", TO_LOW, process_options.is_rejected_by_program),
+    Circumstance("its program does not find its own package from its folder", TO_LOW, script_folders.finds_no_package),
     Circumstance("nothing is seen to run it", 1, unused_modules.is_unused),
     Circumstance(
         "the documented programs do not run it", 1, documented_programs.is_beside_documented, not_kinds=AT_START

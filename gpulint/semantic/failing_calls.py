@@ -13,7 +13,7 @@ from gpulint.semantic.argument_binding import CallbackCall, argument_of, paramet
 from gpulint.semantic.call_graph import all_call_sites
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.run_methods import run_method
-from gpulint.workspace.module_index import FUNCTIONS, BindingKind, FunctionNode, NodeRef, dotted, last_name
+from gpulint.workspace.module_index import FUNCTIONS, Binding, BindingKind, FunctionNode, NodeRef, dotted, last_name
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def does_not_fit(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     if len(bindings) != 1 or (of_module and bindings[0].kind is not BindingKind.IMPORT):
         return False
     found = project.fact(Resolver).points_to(module, call.func)
-    if len(found) != 1 or found[0].path or not is_only(project, found[0]):
+    if len(found) != 1 or found[0].path or not is_only(project, found[0], imported_as(project, module, bindings[0])):
         return False
     made = found[0].node
     if isinstance(made, ast.FunctionDef):
@@ -129,15 +129,32 @@ def only_method(project: Project, module: ModuleIndex, call: ast.Call) -> NodeRe
     return method if all(one.module is module or is_only(project, one) for one in (made, owner)) else None
 
 
-def is_only(project: Project, ref: NodeRef) -> bool:
+def imported_as(project: Project, module: ModuleIndex, binding: Binding) -> str:
+    """Return the module from which an import takes a name, or that it gives a name, with all packages above it."""
+    if binding.kind is not BindingKind.IMPORT:
+        return ""
+    name = project.absolute(binding.target, module.path)
+    return name if project.module_path(name, module.path) is not None else name.rpartition(".")[0]
+
+
+def is_only(project: Project, ref: NodeRef, home: str = "") -> bool:
     """Return whether nothing else of its module has the name of a class or function, nor of another file of the name
-    of that module, which may be the one that is found where the program is started."""
+    of that module, which may be the one that is found where the program is started. An import of its ``home`` by the
+    names of all packages above (``from models.unet.net import Net``) finds none in other packages."""
     if not isinstance(ref.node, ast.ClassDef | ast.FunctionDef) or ref.node not in ref.module.syntax.tree.body:
         return False
     name = ref.node.name
     if len(ref.module.top.bindings.get(name, ())) != 1:
         return False
-    same = (path for path in project.files if path.name == ref.module.path.name and path != ref.module.path)
+    place = tuple(home.split("."))
+    ends = place if ref.module.path.with_suffix("").parts[-len(place) :] == place else (ref.module.path.stem,)
+    same = (
+        path
+        for path in project.files
+        if path.name == ref.module.path.name
+        and path != ref.module.path
+        and path.with_suffix("").parts[-len(ends) :] == ends
+    )
     return not any(project.contains(path, name.encode()) for path in same)
 
 

@@ -12,12 +12,15 @@ from gpulint.semantic.absent_members import absent_members
 from gpulint.semantic.absent_options import absent_options
 from gpulint.semantic.failing_calls import does_not_fit, only_method
 from gpulint.semantic.failing_names import absent_attributes, undefined_names
+from gpulint.semantic.generator_results import misused_generators
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.unfit_arguments import fails_within, works_before
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, last_name
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from gpulint.project import Project
     from gpulint.workspace.module_index import FunctionNode, ModuleIndex
 
@@ -26,24 +29,85 @@ _NONE: tuple[ast.expr, ...] = ()
 _SEPARATE = (*FUNCTIONS, ast.Lambda, ast.ClassDef)
 _CATCHES = (ast.Try, ast.TryStar, ast.ExceptHandler, ast.Match, ast.ListComp, ast.SetComp, ast.DictComp)
 _MAYBE = (*_CATCHES, *_SEPARATE, ast.GeneratorExp, ast.BoolOp, ast.IfExp, ast.Assert, ast.ExceptHandler)
+_PLAIN = (ast.Assign, ast.AnnAssign, ast.Expr, ast.Import, ast.ImportFrom, ast.Assert)
 _CATCHERS = frozenset({"suppress", "raises", "assertRaises", "catch"})
 
 
 @cyclic(_NONE)
 def failures(project: Project, module: ModuleIndex, block: ast.AST) -> tuple[ast.expr, ...]:
     """Return what raises an error in each run of a function, loop or module: names and options that nothing defines,
-    calls that do not fit, of functions that raise an error always or with what they get, and values that are not what
-    they are unpacked to (``_, accuracy = score(output, target)``)."""
+    calls that do not fit, of functions that raise an error always or with what they get, values that are not what
+    they are unpacked to (``_, accuracy = score(output, target)``), and items of generators."""
     calls = [part for part in walk(block) if isinstance(part, ast.Call)]
     undefined = (*undefined_names(project, module), *absent_attributes(project, module))
-    names = [*undefined, *absent_options(project, module), *absent_members(project, module)]
+    members = (*absent_members(project, module), *misused_generators(project, module))
+    names = [*undefined, *absent_options(project, module), *members]
     found = [
         *(name for name in names if block in module.syntax.ancestors(name)),
         *(call for call in calls if _unpacks(project, module, call)),
         *(call for call in calls if does_not_fit(project, module, call) or _always_fails(project, module, call)),
         *(call for call in calls if fails_within(project, module, call) is not None),
     ]
-    return tuple(part for part in found if _always(module, part, block))
+    always = [part for part in found if _always(module, part, block)]
+    return (*always, *_failing_choices(module, [part for part in found if part not in always], block))
+
+
+def _failing_choices(module: ModuleIndex, parts: list[ast.expr], block: ast.AST) -> Iterator[ast.expr]:
+    """Yield a failing part of each ``if`` that runs one of them in all its branches. One without ``else`` has to
+    define what is used below it and nowhere else."""
+    statements = {up: part for part in parts for up in module.syntax.ancestors(part) if isinstance(up, ast.stmt)}
+    chains = (one for one in statements if isinstance(one, ast.If) and one in getattr(block, "body", ()))
+    for chain in chains:
+        branches = list(_branches(chain))
+        first = [_first_failing(branch, statements) for branch in branches if branch]
+        failing = [one for one in first if one is not None]
+        if len(failing) < len(first) or not _always(module, chain, block) or statements.keys().isdisjoint(failing):
+            continue
+        if all(branches) or _leaves_undefined(module, chain, failing, block):
+            yield max((statements[one] for one in failing if one in statements), key=lambda part: part.lineno)
+
+
+def _branches(chain: ast.If) -> Iterator[list[ast.stmt]]:
+    """Yield the branches of an ``if`` with all its ``elif``; an ``else`` that is not there is empty."""
+    yield chain.body
+    match chain.orelse:
+        case [ast.If() as inner]:
+            yield from _branches(inner)
+        case other:
+            yield other
+
+
+def _first_failing(branch: list[ast.stmt], statements: dict[ast.stmt, ast.expr]) -> ast.stmt | None:
+    """The statement of a branch that fails, below others that do no more than compute or import something."""
+    for statement in branch:
+        if isinstance(statement, ast.Raise):
+            return statement
+        if not isinstance(statement, _PLAIN):
+            return None
+        part = statements.get(statement)
+        if part is not None:
+            return statement if not any(isinstance(one, (*_CATCHES, *_MAYBE)) for one in walk(statement)) else None
+    return None
+
+
+def _leaves_undefined(module: ModuleIndex, chain: ast.If, failing: list[ast.stmt], block: ast.AST) -> bool:
+    """Return whether a name that the branches of an ``if`` would define, and nothing else does, is used below it."""
+    if any(alias.name == "*" for one in module.syntax.of(ast.ImportFrom) for alias in one.names):
+        return False
+    runs = (one for one in failing if not isinstance(one, ast.Raise))
+    wanted = [{target.id for target in _targets(one) if isinstance(target, ast.Name)} for one in runs]
+    for name in sorted(set.intersection(*wanted)) if wanted else ():
+        bindings = module.scope(chain).lookup(name)
+        inside = all(chain in module.syntax.ancestors(one.node) for one in bindings)
+        if inside and not any(name in one.names for one in module.syntax.of(ast.Global)):
+            below = (use for use in module.uses.get(name, ()) if use.lineno > (chain.end_lineno or chain.lineno))
+            if any(isinstance(use.ctx, ast.Load) and _always(module, use, block) for use in below):
+                return True
+    return False
+
+
+def _targets(statement: ast.stmt) -> list[ast.expr]:
+    return statement.targets if isinstance(statement, ast.Assign) else []
 
 
 @cyclic(False)

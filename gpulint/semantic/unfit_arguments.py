@@ -1,10 +1,11 @@
 """Calls that raise an error as they pass a value of a plain type to a parameter of which the function needs more: it
-reads an attribute or an item that no text, number or list has, calls it, or iterates over it."""
+reads an attribute or an item that no text, number, list or path has, calls it, iterates over it, or adds a text."""
 
 from __future__ import annotations
 
 import ast
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint import regex
@@ -12,25 +13,16 @@ from gpulint.documents.call_syntax import with_defaults
 from gpulint.documents.python import walk
 from gpulint.query import cyclic, query
 from gpulint.semantic.argument_binding import CallbackCall, argument_of, parameters
-from gpulint.semantic.failing_calls import constructor_of, is_only
+from gpulint.semantic.failing_calls import constructor_of, imported_as, is_only
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
-from gpulint.workspace.module_index import FUNCTIONS, LOOPS, BindingKind, last_name
+from gpulint.semantic.value_types import is_text, type_of
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, Binding, BindingKind, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
     from gpulint.workspace.module_index import FunctionNode, ModuleIndex
 
-_LITERALS: dict[type[ast.expr], type] = {
-    ast.JoinedStr: str,
-    ast.List: list,
-    ast.ListComp: list,
-    ast.Dict: dict,
-    ast.DictComp: dict,
-    ast.Tuple: tuple,
-    ast.Set: set,
-    ast.SetComp: set,
-}
 _NO_FAILURE: ast.expr | None = None
 _HAVE_NO_ITEMS = (int, float, bool, complex, type(None), set)
 _HAVE_NO_ROUNDS = (int, float, bool, complex, type(None))
@@ -42,11 +34,12 @@ _MAYBE = (
     *(ast.ListComp, ast.SetComp, ast.DictComp),
 )
 WORKS = regex.compile(
-    r"(^|_)(main|train\w*|fit\w*|run\w*|test\w*|eval\w*|valid\w*|epochs?|steps?|learn\w*|launch\w*|spawn|start|optimi[sz]e"
+    r"^(?!(?:train|test|valid|val|eval)[a-z]*_(?:transform|augment))(?:.*_)?"
+    r"(main|train\w*|fit\w*|run\w*|test\w*|eval\w*|valid\w*|epochs?|steps?|learn\w*|launch\w*|spawn|start|optimi[sz]e"
     r"|infer\w*|predict\w*|generate|extract\w*|loop|process\w*|solve|forward|finetune|pretrain\w*|distill|warmup)(_|$)",
     re.IGNORECASE,
 )
-"""Names of calls that may do all of a program's work."""
+"""Names of calls that may do all of a program's work, unlike those that make transforms for it."""
 _TRAINERS = regex.compile(r"train|learn|run|agent|engine|solver|self|policy|algo|experiment", re.IGNORECASE)
 """Names of what ``train()`` makes train, not what it prepares for a training."""
 _CATCHERS = frozenset({"suppress", "raises", "assertRaises", "catch"})
@@ -60,14 +53,39 @@ def fails_within(project: Project, module: ModuleIndex, call: ast.Call) -> ast.e
         return None
     if any(keyword.arg is None for keyword in call.keywords):
         return None
-    found = project.fact(Resolver).points_to(module, call.func) if _is_plain(module, call.func) else ()
-    if len(found) != 1 or found[0].path or not is_only(project, found[0]):
+    found = [_fails_in(project, module, call, taker) for taker in _takers(project, module, call.func)]
+    return found[0] if found and None not in found else None
+
+
+def _takers(project: Project, module: ModuleIndex, func: ast.expr) -> list[NodeRef]:
+    """The one function or class that a call reaches, or both of ``Photos if rgb else Scans``; empty if unknown."""
+    if not _is_plain(module, func):
+        return []
+    named = [func]
+    if isinstance(func, ast.Name):
+        match module.scope(func).lookup(func.id)[0]:
+            case Binding(kind=BindingKind.ASSIGN, value=ast.IfExp(body=ast.Name() as one, orelse=ast.Name() as other)):
+                named = [one, other]
+    found = [_taker(project, module, one) for one in named]
+    return [one for one in found if one is not None] if None not in found else []
+
+
+def _taker(project: Project, module: ModuleIndex, func: ast.expr) -> NodeRef | None:
+    found = project.fact(Resolver).points_to(module, func)
+    if len(found) != 1 or found[0].path:
         return None
-    made, where = found[0].node, found[0].module
-    function = constructor_of(project, found[0]) if isinstance(made, ast.ClassDef) else made
+    name = func.value if isinstance(func, ast.Attribute) else func
+    bindings = module.scope(name).lookup(name.id) if isinstance(name, ast.Name) else []
+    home = imported_as(project, module, bindings[0]) if len(bindings) == 1 else ""
+    return found[0] if is_only(project, found[0], home) else None
+
+
+def _fails_in(project: Project, module: ModuleIndex, call: ast.Call, taker: NodeRef) -> ast.expr | None:
+    made, where = taker.node, taker.module
+    function = constructor_of(project, taker) if isinstance(made, ast.ClassDef) else made
     if not isinstance(function, ast.FunctionDef) or function.decorator_list:
         return None
-    given = _given(project, where, function, call)
+    given = _given(project, module, function, call)
     return _failing(project, where, function, given) if given and not _yields(project, where, function) else None
 
 
@@ -84,31 +102,30 @@ def _yields(project: Project, module: ModuleIndex, function: FunctionNode) -> bo
 
 
 def _given(
-    project: Project, module: ModuleIndex, function: FunctionNode, call: ast.Call
+    project: Project, caller: ModuleIndex, function: FunctionNode, call: ast.Call
 ) -> tuple[tuple[str, type], ...]:
     """The parameters that a call gives a value of a plain type, by itself or by their defaults, with that type."""
     defaults = {argument.arg: default for argument, default in with_defaults(function.args)}
     found = []
     for name in sorted(parameters(function)):
         passed = argument_of(function, call, name)
-        kind = _type_of(passed if passed is not None else defaults.get(name))
-        if kind is not None and name not in _set_names(project, module, function):
+        kind = type_of(caller, passed) if passed is not None else type_of(None, defaults.get(name))
+        if kind is not None:
             found.append((name, kind))
     return tuple(found)
 
 
-@query
-def _set_names(project: Project, module: ModuleIndex, function: FunctionNode) -> frozenset[str]:
-    """The names that a function sets, or that are not its own."""
-    parts = [*walk(function)]
-    stored = {part.id for part in parts if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load)}
-    return frozenset(stored).union(*(part.names for part in parts if isinstance(part, ast.Global | ast.Nonlocal)))
-
-
-def _type_of(value: ast.expr | None) -> type | None:
-    if isinstance(value, ast.Constant):
-        return type(value.value) if value.value is not ... else None
-    return next((kind for literal, kind in _LITERALS.items() if isinstance(value, literal)), None)
+def _is_given(module: ModuleIndex, function: FunctionNode, use: ast.Name) -> bool:
+    """Return whether a parameter still has the value that the call gave it: it is set nowhere, or below the use."""
+    for part in walk(function):
+        if isinstance(part, ast.Global | ast.Nonlocal) and use.id in part.names:
+            return False
+        if isinstance(part, ast.Name) and part.id == use.id and not isinstance(part.ctx, ast.Load):
+            statement = module.syntax.parents.get(part)
+            inside = isinstance(statement, ast.Assign) and statement in module.syntax.ancestors(use)
+            if part.lineno <= use.lineno and not inside:
+                return False
+    return True
 
 
 @cyclic(_NO_FAILURE)
@@ -117,7 +134,8 @@ def _failing(
 ) -> ast.expr | None:
     """Return the first use of a parameter of a function that its value does not have, which each call gets to."""
     kinds = dict(given)
-    uses = (part for part in walk(function) if isinstance(part, ast.Name) and part.id in kinds)
+    names = (part for part in walk(function) if isinstance(part, ast.Name) and part.id in kinds)
+    uses = (part for part in names if _is_given(module, function, part))
     found = [up for part in uses if (up := _misused(project, module, part, kinds)) is not None]
     return min((part for part in found if _always(module, part, function)), key=lambda one: one.lineno, default=None)
 
@@ -126,7 +144,7 @@ def _misused(project: Project, module: ModuleIndex, name: ast.Name, kinds: dict[
     kind = kinds[name.id]
     match parent := module.syntax.parents.get(name):
         case ast.Attribute(ctx=ast.Load(), attr=attribute):
-            return parent if not hasattr(kind, attribute) else None
+            return parent if not hasattr(kind, attribute) and (kind is not Path or hasattr(str, attribute)) else None
         case ast.Attribute():
             return parent
         case ast.Subscript(value=value, slice=key) if value is name:
@@ -134,6 +152,8 @@ def _misused(project: Project, module: ModuleIndex, name: ast.Name, kinds: dict[
             return parent if named or issubclass(kind, _HAVE_NO_ITEMS) else None
         case ast.Call(func=func) if func is name:
             return parent
+        case ast.BinOp(op=ast.Add(), left=left, right=right):
+            return parent if kind is not str and is_text(right if left is name else left) else None
         case ast.For(iter=drawn) if drawn is name:
             return name if issubclass(kind, _HAVE_NO_ROUNDS) else None
         case ast.Call():
@@ -147,16 +167,16 @@ def _hands_on(project: Project, module: ModuleIndex, call: ast.Call, kinds: dict
     """Return whether a function of the tree that gets the parameters of another one fails with them."""
     if not isinstance(call.func, ast.Name) or not _is_plain(module, call.func):
         return False
-    found = project.fact(Resolver).points_to(module, call.func)
-    if len(found) != 1 or found[0].path or not is_only(project, found[0]):
+    found = _taker(project, module, call.func)
+    if found is None:
         return False
-    where, function = found[0].module, found[0].node
+    where, function = found.module, found.node
     if not isinstance(function, ast.FunctionDef) or function.decorator_list or _yields(project, where, function):
         return False
-    own = set(_given(project, where, function, call))
+    own = set(_given(project, module, function, call))
     for name in parameters(function):
         passed = argument_of(function, call, name)
-        if isinstance(passed, ast.Name) and passed.id in kinds and name not in _set_names(project, where, function):
+        if isinstance(passed, ast.Name) and passed.id in kinds:
             own.add((name, kinds[passed.id]))
     ordered = sorted(own, key=lambda one: (one[0], one[1].__name__))
     return _failing(project, where, function, tuple(ordered)) is not None

@@ -41,6 +41,35 @@ def test_a_program_cannot_start_whose_modules_are_missing(tmp_path: Path, line: 
     assert levels(tmp_path, {**ROOT, "segment.py": f"{HEAD}{line}\n{IMAGES}{TRAINING}"}, "GPU303") == [level]
 
 
+DEEP = {
+    "net.py": "",
+    "lib/__init__.py": "",
+    "lib/nn/unet.py": "class UNet:\n    pass\n",
+    "train.py": "from lib.nn.unet import UNet\n\nprint(UNet)\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "files", "level"),
+    [
+        ("lib.nn.res2net", {}, "low"),
+        ("lib.nn.unet", {}, "high"),
+        ("lib.nn.local_paths", {}, "high"),  # on this disk only
+        ("lib.blocks.res2net", {}, "high"),  # a whole folder may be kept elsewhere
+        ("lib.nn.res2net", {"build.sh": "python make.py lib/nn/res2net.py\n"}, "high"),  # written before
+        ("lib.nn.res2net", {"train.py": "print('no one imports from there')\n"}, "high"),
+    ],
+)
+def test_a_module_is_missing_in_a_package_of_a_package(
+    tmp_path: Path, name: str, files: dict[str, str], level: str
+) -> None:
+    (tmp_path / "lib" / "nn").mkdir(parents=True)
+    (tmp_path / "lib" / "nn" / "local_paths.py").write_text("ROOT = '/data'\n")
+    (tmp_path / ".gitignore").write_text("local_paths.py\n")
+    program = f"{HEAD}from {name} import UNet\n{IMAGES}{TRAINING}"
+    assert levels(tmp_path, {**DEEP, **files, "scripts/segment.py": program}, "GPU303") == [level]
+
+
 def test_what_all_programs_import_is_somewhere_else(tmp_path: Path) -> None:
     """A repository that is a part of another is run from there."""
     files = {"net.py": "", "segment.py": f"{HEAD}from models.vindlu import VindLU\n{IMAGES}{TRAINING}"}

@@ -191,3 +191,73 @@ for images, labels in DataLoader(Photos(), batch_size=64, shuffle=True):
     optimizer.step()
 """
     assert fails(tmp_path, {"train.py": program}) is not runs
+
+
+@pytest.mark.parametrize(
+    ("body", "call", "ends"),
+    [
+        ("    print(root + '/train')", "loaders(Path('photos'))", True),
+        ("    root = root + '/train'", "loaders(root=Path('photos'))", True),
+        ("    print('photos/' + root)", "loaders(FOLDER)", True),
+        ("    print(f'{name}/' + root)", "loaders(3)", True),
+        ("    print(root.endswith('/'))", "loaders(FOLDER)", True),
+        ("    root = describe(root, 3)\n    print(root + '/train')", "loaders(FOLDER)", False),
+        ("    root = str(root)\n    print(root + '/train')", "loaders(FOLDER)", False),
+        ("    print(root / 'train', root.parent, root.walk)", "loaders(FOLDER)", False),
+        ("    print(root + '/train')", "loaders('photos')", False),
+        ("    print(root + name)", "loaders(FOLDER)", False),
+        ("    print(root + '/train')", "loaders(OTHER)", False),
+        ("    print(root + '/train')", "loaders(str(FOLDER))", False),
+    ],
+)
+def test_a_path_is_no_text(tmp_path: Path, body: str, call: str, ends: bool) -> None:
+    settings = "from pathlib import Path\nFOLDER = Path('photos')\nOTHER = Path('photos')\nOTHER = str(OTHER)\n"
+    program = settings + TRAIN.format(call=call)
+    assert fails(tmp_path, {"utils.py": LOADERS.format(parameters="root", body=body), "train.py": program}) is ends
+
+
+@pytest.mark.parametrize(
+    ("joined", "other", "before", "ends"),
+    [
+        ("root + '/train'", "root + '/rgb'", "train_transforms(9)", True),
+        ("root + '/train'", "root / 'rgb'", "train_transforms(9)", False),
+        ("root / 'train'", "root + '/rgb'", "train_transforms(9)", False),
+        ("root + '/train'", "root + '/rgb'", "train_twice(9)", False),  # perhaps all that matters
+    ],
+)
+def test_each_of_two_classes_fails(tmp_path: Path, joined: str, other: str, before: str, ends: bool) -> None:
+    program = f"""\
+from pathlib import Path
+import torch
+from photos import DataLoader, Photos
+
+
+class Plain(Photos):
+    def __init__(self, root):
+        self.paths = {joined}
+
+
+class Coloured(Photos):
+    def __init__(self, root):
+        self.paths = {other}
+
+
+def prepare(rgb):
+    chosen = Coloured if rgb else Plain
+    transforms = {before}
+    return chosen(root=Path("photos"))
+
+
+def run(model, optimizer):
+    loader = DataLoader(Photos(), batch_size=64, shuffle=True)
+    more = prepare(True)
+    for images, labels in loader:
+        loss = torch.nn.functional.cross_entropy(model(images.cuda()), labels.cuda())
+        loss.backward()
+        optimizer.step()
+
+
+model = torch.nn.Linear(2, 2).cuda()
+run(model, torch.optim.SGD(model.parameters(), lr=0.1))
+"""
+    assert fails(tmp_path, {"train.py": program}) is ends
