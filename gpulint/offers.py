@@ -9,6 +9,7 @@ from gpulint import regex
 from gpulint.assessment.subject import node_at
 from gpulint.edits import by_file
 from gpulint.fix import Declined, Edit, Fix
+from gpulint.layout import without_layout
 from gpulint.programs.api_releases import unless_lacking
 from gpulint.project import Project
 from gpulint.protected_files import forbids_edits
@@ -28,9 +29,11 @@ _BOUND = regex.compile(
 
 
 def offered(project: Project, fix: Fix | Declined) -> Fix | Declined:
-    """Return a fix if it can be made in its program, else why not. The text is only written out where several blocks
-    begin: that is where edits that are right one by one may not fit together."""
+    """Return a fix, without edits of the layout alone, if it can be made in its program, else why not. The text is only
+    written out where several blocks begin: that is where edits that are right one by one may not fit together."""
     fix = unless_lacking(project, fix)
+    if isinstance(fix, Fix):
+        fix = without_layout(project, fix)
     if isinstance(fix, Fix) and any(forbids_edits(project, path) for path in dict.fromkeys(e.path for e in fix.edits)):
         return Declined("the comment at the head of the file asks not to change it")
     if isinstance(fix, Fix) and (name := _early_name(project, fix)):

@@ -69,7 +69,7 @@ class PreparedLoaders:
         """Return whether the loader went through ``accelerator.prepare`` or ``fabric.setup_dataloaders`` on its way
         here."""
         name = last_name(source)
-        if self._moves_by_itself(source):
+        if self._moves_by_itself(source) or self._prepares(module, source, ()):
             return True
         if name in self._names_handed_in(module):
             return True
@@ -149,13 +149,15 @@ class PreparedLoaders:
         )
 
     def _prepares(self, module: ModuleIndex, value: ast.expr | None, path: tuple[int, ...]) -> bool:
-        """Return whether what comes out at ``path`` is a loader made on the spot: ``accelerator.prepare(model,
-        DataLoader(...))``."""
+        """Return whether what comes out at ``path`` is a loader, made on the spot (``accelerator.prepare(model,
+        DataLoader(...))``) or before, perhaps under another name (``batches = accelerator.prepare(loader)``)."""
         if not isinstance(value, ast.Call) or last_name(value.func) not in self._frameworks.prepares:
             return False
         at = path[0] if path else 0
         made = value.args[at] if at < len(value.args) else None
-        return isinstance(made, ast.Call) and bool(self._project.fact(LoaderFlow).loaders_of(module, made))
+        if made is None or isinstance(made, ast.Starred):
+            return False
+        return bool(self._project.fact(LoaderFlow).loaders_of(module, made))
 
     def _comes_prepared(self, module: ModuleIndex, value: ast.expr) -> bool:
         """Return whether the function returns what it has let a framework prepare: ``loader = make_loader()``."""

@@ -160,3 +160,32 @@ def test_a_timer_that_waits_itself_needs_no_other_wait(job: MakeJob) -> None:
 def test_a_wait_stays_where_an_attribute_has_the_start(job: MakeJob, first: str, last: str) -> None:
     text = STEPS.replace("def train(model", "def train(self, model").format(first=first, last=last)
     check_declined(job, "GPU305", {"train.py": text}, "each step is timed up to this")
+
+
+RANKS = """\
+import time
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+dist.init_process_group("nccl")
+model = DDP(torch.nn.Linear(4, 2).cuda())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+step = 0
+while True:
+    step += 1
+    start = time.time()
+    loss = model(torch.randn(256, 4, device="cuda")).sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if dist.get_rank() == 0:
+        print("step %d, loss %0.3f" % (step, loss))
+    end = time.time()
+    print("computation time: %.3f" % (end - start))
+"""
+
+
+def test_a_printed_loss_stays_where_it_ends_the_time_of_a_step(job: MakeJob) -> None:
+    check_declined(job, "GPU305", {"train.py": RANKS}, "each step is timed up to this wait (end)")

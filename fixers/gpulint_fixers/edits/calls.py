@@ -64,7 +64,9 @@ def with_keywords(module: PythonModule, call: ast.Call, made: tuple[Edit, ...], 
     arguments get lines of their own."""
     added = add_keyword(module, call, *keywords, made=made)
     start, end = _range(module, added)
-    return (*(edit for edit in made if edit.path != module.path or not start <= _range(module, edit)[0] < end), added)
+    if start == end:
+        return (*made, added)
+    return (*(edit for edit in made if edit.path != module.path or not start <= _range(module, edit)[0] <= end), added)
 
 
 def _range(module: PythonModule, edit: Edit) -> tuple[int, int]:
@@ -165,9 +167,9 @@ def spread(module: PythonModule, call: ast.Call, made: tuple[Edit, ...]) -> Edit
 
 
 def _changed(module: PythonModule, start: int, end: int, made: tuple[Edit, ...]) -> str:
-    """Return the text of a module from ``start`` to ``end`` as ``made`` leaves it."""
+    """Return the text of a module from ``start`` to ``end`` as ``made`` leaves it, with what that adds at the end."""
     text, at = "", start
-    own = (edit for edit in made if edit.path == module.path and start <= _range(module, edit)[0] < end)
+    own = (edit for edit in made if edit.path == module.path and start <= _range(module, edit)[0] <= end)
     for edit in sorted(own, key=lambda edit: _range(module, edit)):
         text += module.source.text[at : _range(module, edit)[0]] + edit.text
         at = _range(module, edit)[1]

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from gpulint.documents.python import PythonModule
 from gpulint.fix import Edit
+from gpulint.source import Span
 from gpulint_fixers.edits.calls import line_width, spread
 
 LEAST = 110
@@ -42,7 +43,8 @@ def _aligned(edit: Edit, beside: Sequence[Edit]) -> Edit:
 
 
 def _call_of(module: PythonModule, line: int, edits: Sequence[Edit]) -> ast.Call | None:
-    """The call that is all of a statement's value, on one line, and whose arguments hold all edits."""
+    """The call that is all of a statement's value, on one line, and whose arguments hold all edits. What adds
+    an argument to it is laid out already."""
     for statement in module.of(ast.Assign, ast.Expr, ast.Return):
         assert isinstance(statement, ast.Assign | ast.Expr | ast.Return)
         value = statement.value
@@ -50,9 +52,13 @@ def _call_of(module: PythonModule, line: int, edits: Sequence[Edit]) -> ast.Call
             continue
         parts = [*value.args, *(keyword.value for keyword in value.keywords)]
         spans = [module.span(part) for part in parts]
-        if len(parts) > 1 and all(
-            any(span.column <= edit.span.column and edit.span.end_column <= span.end_column for span in spans)
-            for edit in edits
-        ):
+        if len(parts) > 1 and all(any(_is_inside(edit, span) for span in spans) for edit in edits):
             return value
     return None
+
+
+def _is_inside(edit: Edit, part: Span) -> bool:
+    """Return whether an edit changes an argument, and adds none behind it."""
+    if not (part.column <= edit.span.column and edit.span.end_column <= part.end_column):
+        return False
+    return edit.span.column < part.end_column or not edit.text.lstrip().startswith(",")

@@ -300,3 +300,60 @@ def test_a_reason_names_lines_of_the_file_of_the_user(fix: Any, repairs: Any, tr
     found = {one["line"]: one for one in json.loads(out)}
     assert found[1]["state"] == "applied"
     assert found[4]["reason"] == "every step waits in line 5 as well, and in line 2 of b.py"
+
+
+def line_by_line(*texts: str) -> Repair:
+    """Replaces each line by a text of its own."""
+
+    def repair(finding: Finding, project: Project) -> Fix:
+        document = project.document(finding.path)
+        assert document is not None
+        lines = document.cell_source(finding.span.cell).text.splitlines()
+        spans = [Span(number, 1, number, len(line) + 1, finding.span.cell) for number, line in enumerate(lines, 1)]
+        edits = (Edit(finding.path, span, text) for span, text in zip(spans, texts, strict=True))
+        return Fix("repair", Safety.SAFE, tuple(edit for edit in edits if edit.text != lines[edit.span.line - 1]))
+
+    return repair
+
+
+@pytest.mark.parametrize("layout", ["f(\n    a,\n    b,\n)", "f(a, b,)", "f( a,b )", "f(a,\n  b)"])
+@pytest.mark.parametrize("name", ["a.py", "a.ipynb"])
+def test_edits_of_the_layout_alone_are_dropped(fix: Any, repairs: Any, tree: Path, layout: str, name: str) -> None:
+    repairs["TST101"] = line_by_line(layout, "FIXED")
+    text = "f(a, b)\nWASTE\n"
+    (tree / name).write_text(notebook(text) if name.endswith("ipynb") else text)
+    fix("--apply")
+    after = (tree / name).read_text()
+    assert ("".join(json.loads(after)["cells"][0]["source"]) if name.endswith("ipynb") else after) == (
+        "f(a, b)\nFIXED\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "new", ["f((a, b))", "f(a, b, c)", "f(a,\n  b)  # why", "x = (f(a, b),)", "if f(a, b):\n    g"]
+)
+def test_edits_that_change_more_than_the_layout_are_done(fix: Any, repairs: Any, tree: Path, new: str) -> None:
+    repairs["TST101"] = line_by_line(new, "FIXED")
+    (tree / "a.py").write_text("f(a, b)\nWASTE\n")
+    fix("--apply")
+    assert (tree / "a.py").read_text() == f"{new}\nFIXED\n"
+
+
+def test_edits_that_only_together_change_more_than_the_layout_are_done(fix: Any, repairs: Any, tree: Path) -> None:
+    def repair(finding: Finding, project: Project) -> Fix:
+        first, behind = Span(1, 9, 1, 10), Span(1, 10, 1, 10)
+        edits = (Edit(finding.path, first, "b,"), Edit(finding.path, behind, " c"))
+        return Fix("repair", Safety.SAFE, (*edits, Edit(finding.path, finding.span, "FIXED")))
+
+    repairs["TST101"] = repair
+    (tree / "a.py").write_text("x = f(a,b)\nWASTE\n")
+    fix("--apply")
+    assert (tree / "a.py").read_text() == "x = f(a,b, c)\nFIXED\n"
+
+
+def test_a_fix_of_the_layout_alone_is_not_offered(fix: Any, repairs: Any, tree: Path) -> None:
+    repairs["TST101"] = line_by_line("WASTE(\n    a,\n)")
+    (tree / "a.py").write_text("WASTE(a)\n")
+    _, out, err = fix("--apply")
+    assert "it would only change the layout of the code" in out + err
+    assert (tree / "a.py").read_text() == "WASTE(a)\n"
