@@ -198,7 +198,7 @@ def _sizes(project: Project, refs: Iterable[NodeRef]) -> list[int]:
     """Return the numbers that expressions may be, as far as they are those of samples; none if one is unknown."""
     constants = project.fact(Constants)
     known = [
-        in_programs(project, with_others(project, constants.configs, constants.of(ref.module, ref.node).values))
+        in_programs(project, with_others(project, constants.of(ref.module, ref.node).values))
         or left_in_force(project, constants.configs, ref)
         for ref in refs
     ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.finding import Place
 from gpulint.query import query
-from gpulint.values.constants import Value
+from gpulint.values.constants import Constants, Value
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -20,14 +20,14 @@ MAX_FILES = 200
 """Most files of a folder that are read."""
 
 
-def with_others(project: Project, configs: ConfigFiles, values: tuple[Value, ...]) -> tuple[Value, ...]:
+def with_others(project: Project, values: tuple[Value, ...]) -> tuple[Value, ...]:
     """Return values, for each of a file of defaults those that the other files below its folder set instead, and itself
     only if one of them leaves it as it is."""
-    return tuple(one for value in values for one in (_others(project, configs, value) or (value,)))
+    return tuple(one for value in values for one in (_others(project, value) or (value,)))
 
 
-def _others(project: Project, configs: ConfigFiles, value: Value) -> tuple[Value, ...]:
-    path = value.place.path
+def _others(project: Project, value: Value) -> tuple[Value, ...]:
+    configs, path = project.fact(Constants).configs, value.place.path
     if value.source != "config" or path.suffix not in _KINDS or not _DEFAULTS.search(path.stem):
         return ()
     own = configs.read(path)
