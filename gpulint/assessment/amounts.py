@@ -25,6 +25,7 @@ from gpulint.training.loader_calls import loader_argument
 from gpulint.training.undrawn_loaders import UndrawnLoaders
 from gpulint.values.arguments import Arguments
 from gpulint.values.constants import Constants
+from gpulint.values.default_files import with_others
 from gpulint.values.unknown_overrides import left_in_force
 from gpulint.workload.dataset_work import parts_of
 from gpulint.workload.drawn_alone import draws_one
@@ -197,7 +198,7 @@ def _sizes(project: Project, refs: Iterable[NodeRef]) -> list[int]:
     """Return the numbers that expressions may be, as far as they are those of samples; none if one is unknown."""
     constants = project.fact(Constants)
     known = [
-        in_programs(project, constants.of(ref.module, ref.node).values)
+        in_programs(project, with_others(project, constants.of(ref.module, ref.node).values))
         or left_in_force(project, constants.configs, ref)
         for ref in refs
     ]

@@ -14,9 +14,9 @@ from gpulint.placement.unmoved_models import leaves_model_on_host, leaves_models
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
 from gpulint.semantic.failing_calls import is_only_called
-from gpulint.semantic.failing_results import failures, takes_steps
+from gpulint.semantic.failing_results import failures, step_of
 from gpulint.semantic.points_to import Resolver
-from gpulint.semantic.unfit_arguments import WORKS
+from gpulint.semantic.unfit_arguments import WORKS, takes_steps
 from gpulint.training.unfit_batches import unpacks_other_batches
 from gpulint.workload.failing_samples import draws_failing, failing_sample
 from gpulint.workload.unfit_steps import feeds_unfit_steps
@@ -179,7 +179,7 @@ def _comes_before(module: ModuleIndex, error: ast.expr, node: ast.AST, block: as
     elif end <= start:
         return True
     around = set(module.syntax.ancestors(error))
-    step = next((up for up in module.syntax.ancestors(error) if isinstance(up, LOOPS) and takes_steps(up)), None)
+    step = step_of(module, error)
     between = (part for part in _works_of(module, block) if start <= part.lineno <= end and part not in around)
     return not any(_may_work(part, error, step, module) for part in between) and not any(
         isinstance(up, LOOPS) and up not in around for up in _up_to(module, node, block)

@@ -24,6 +24,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import are_exclusive
 from gpulint.training import bounded_loops
 from gpulint.training.collecting_loops import only_collects
+from gpulint.training.guards import Guards
 from gpulint.training.loader_calls import loader_argument
 from gpulint.training.loader_flow import LoaderFlow
 from gpulint.training.loop_contexts import LoopContexts
@@ -36,7 +37,6 @@ from gpulint.workload.sample_counts import most_samples
 from gpulint.workload.single_sample_evaluation import is_repeated
 from gpulint.workload.worker_supply import loads_in_process
 from gpulint.workspace.module_index import COMPREHENSIONS, FUNCTIONS, LOOPS, NodeRef, last_name
-from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
     from gpulint.assessment.subject import Subject
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
 _PADS = regex.compile(r"^(default_data_collator|DataCollator(WithPadding|With\w*Padding|For\w+)?)$")
 """Collators of transformers, which pad and stack."""
-_SPLITS = "random_split"
 _IN_PROCESS = "in-process-loading"
 USUAL_WORKERS = 8
 """As many as programs usually set."""
@@ -203,6 +202,9 @@ def _leads(project: Project, other: Loader, loader: Loader, held_out: bool) -> b
         return False
     if is_started_anew(project, other) and not is_started_anew(project, loader):
         return False
+    off = project.fact(Guards).is_off_by_default
+    if off(other.module, other.node) and not off(loader.module, loader.node):
+        return False
     trains = not draws_held_out(project, other)
     if held_out is trains:
         return trains
@@ -220,44 +222,6 @@ def _work(project: Project, loader: Loader) -> tuple[bool, float]:
 def _given(loader: Loader, name: str, default: str) -> str:
     value = keyword_value(loader.node, name)
     return ast.unparse(value) if value is not None else default
-
-
-def is_split_again(subject: Subject) -> bool:
-    """Return whether another function splits the data set that a loader of a class was made for (``random_split(
-    data.train_set, sizes)``) and makes a loader of the parts: batches may come from that one alone."""
-    loader = subject.cost.loader if subject.cost is not None else None
-    return loader is not None and _is_split_again(subject.project, loader)
-
-
-@query
-def _is_split_again(project: Project, loader: Loader) -> bool:
-    kept = [source.node for source in project.fact(HostToDevice).sources(loader)]
-    names = {node.attr for node in kept if isinstance(node, ast.Attribute) and last_name(node.value) == "self"}
-    owner = loader.module.class_of(loader.node)
-    if not names or owner is None or not loader.variable.startswith("self."):
-        return False
-    return any(
-        _may_be(project, where, part.value, owner) and _makes_loader(project, where, call, loader)
-        for path in project.word_index.mentioning(word_of(_SPLITS))
-        if (where := project.module_at(path)) is not None
-        for call in where.calls_by_name.get(_SPLITS, ())
-        for part in call.args[:1]
-        if isinstance(part, ast.Attribute) and part.attr in names and last_name(part.value) != "self"
-    )
-
-
-def _may_be(project: Project, module: ModuleIndex, node: ast.expr, owner: ast.ClassDef) -> bool:
-    found = project.fact(Resolver).classes_of(module, node)
-    return not found or any(one is owner for _, one in found)
-
-
-def _makes_loader(project: Project, module: ModuleIndex, call: ast.Call, loader: Loader) -> bool:
-    """Return whether the function around a call makes a loader that it keeps under the same name as another one."""
-    name = loader.variable.rpartition(".")[2]
-    made = project.fact(LoaderFlow).in_module(module)
-    return any(
-        module.function(one.node) is module.function(call) and one.variable.rpartition(".")[2] == name for one in made
-    )
 
 
 def feeds_no_model(subject: Subject) -> bool:

@@ -117,9 +117,10 @@ def is_off(subject: Subject) -> bool:
         return False
     guards = subject.project.fact(Guards)
     if not subject.contexts:
-        tests = (source_text(module, test) for test, _ in conditions(module, node))
-        return not any(map(_TRAINS.search, tests)) and (
-            guards.is_off_by_default(module, node) or guards.is_switched_off(module, node)
+        tests = [*conditions(module, node)]
+        other = [(test, holds) for test, holds in tests if not _TRAINS.search(source_text(module, test))]
+        return any(guards.is_false_by_default(module, test, holds) for test, holds in other) or (
+            len(other) == len(tests) and guards.is_switched_off(module, node)
         )
     for context in subject.contexts:
         places = [(module, node), *((site.module, site.node) for site in context.calls)]

@@ -8,6 +8,7 @@ import re
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.documents.python import walk
 from gpulint.query import cyclic, query
 from gpulint.records import dataclass
 from gpulint.semantic.argument_binding import CallbackCall, argument_of
@@ -19,6 +20,7 @@ from gpulint.workspace.module_index import FUNCTIONS, Binding, BindingKind, Modu
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from gpulint.project import Project
@@ -83,6 +85,37 @@ def absent_options(project: Project, module: ModuleIndex) -> tuple[ast.Attribute
         and (made := _held(project, module, part.value)) is not None
         and part.attr not in made.names | _ALWAYS
         and not _may_be_set(project, module, part, made)
+    )
+
+
+@query
+def options_missing(
+    project: Project, module: ModuleIndex, call: ast.Call, function: NodeRef
+) -> tuple[ast.Attribute, ...]:
+    """Return what a function reads of the arguments of a program that a call hands to it, and that no option of this
+    program declares and nothing in its files sets: other programs may set it before they call the function."""
+    where, node = function.module, function.node
+    if not isinstance(node, ast.FunctionDef) or module.path.suffix != ".py" or where.path.suffix != ".py":
+        return ()
+    found = []
+    for part in walk(node):
+        match part:
+            case ast.Attribute(value=ast.Name(id=name) as value, ctx=ast.Load()) if _NAMED.fullmatch(name):
+                bindings = reaching(where, where.scope(value).lookup(name), value)
+                handed = argument_of(node, call, name) if _is_parameter_of(bindings, node) else None
+                made = _held(project, module, handed) if isinstance(handed, ast.Name) else None
+                if made is not None and part.attr not in made.names | _ALWAYS:
+                    seen = _Namespace(made.names, (*made.paths, module.path))
+                    found += [part] if not _may_be_set(project, where, part, seen) else []
+    return tuple(found)
+
+
+def _is_parameter_of(bindings: Sequence[Binding], function: ast.FunctionDef) -> bool:
+    return (
+        len(bindings) == 1
+        and bindings[0].kind is BindingKind.PARAMETER
+        and bindings[0].scope.node is function
+        and not bindings[0].path
     )
 
 

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 from gpulint.documents.python import walk
 from gpulint.query import cyclic
 from gpulint.semantic.absent_members import absent_members
-from gpulint.semantic.absent_options import absent_options
+from gpulint.semantic.absent_options import absent_options, options_missing
+from gpulint.semantic.argument_binding import CallbackCall
 from gpulint.semantic.failing_calls import does_not_fit, only_method
 from gpulint.semantic.failing_names import absent_attributes, undefined_names
 from gpulint.semantic.generator_results import misused_generators
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
-from gpulint.semantic.unfit_arguments import fails_within, works_before
+from gpulint.semantic.unfit_arguments import fails_within, takes_steps, works_before
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, last_name
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def failures(project: Project, module: ModuleIndex, block: ast.AST) -> tuple[ast
         *(call for call in calls if _unpacks(project, module, call)),
         *(call for call in calls if does_not_fit(project, module, call) or _always_fails(project, module, call)),
         *(call for call in calls if fails_within(project, module, call) is not None),
+        *(call for call in calls if _lacks_options(project, module, call)),
     ]
     always = [part for part in found if _always(module, part, block)]
     return (*always, *_failing_choices(module, [part for part in found if part not in always], block))
@@ -136,6 +138,31 @@ def _always_raises(project: Project, where: ModuleIndex, function: ast.FunctionD
     return any(not works_before(where, part, function) for part in found)
 
 
+@cyclic(False)
+def _lacks_options(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a call hands the arguments of its program to a function that reads more of them, at the latest in
+    its first step."""
+    if not isinstance(call.func, ast.Name) or isinstance(call, CallbackCall):
+        return False
+    found = project.fact(Resolver).callees(module, call)
+    if len(found) != 1 or not isinstance(found[0].node, ast.FunctionDef) or found[0].node.decorator_list:
+        return False
+    function, where = found[0].node, found[0].module
+    return (
+        function in where.syntax.tree.body
+        and not _yields(function)
+        and any(
+            _always(where, part, function) and not works_before(where, part, function, step_of(where, part))
+            for part in options_missing(project, module, call, found[0])
+        )
+    )
+
+
+def step_of(module: ModuleIndex, node: ast.AST) -> ast.AST | None:
+    """Return the innermost loop with a backward pass in it around a node."""
+    return next((up for up in module.syntax.ancestors(node) if isinstance(up, LOOPS) and takes_steps(up)), None)
+
+
 def _unpacks(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
     """Return whether a statement unpacks what a call returns, which is nothing, or another number of values."""
     match module.syntax.parents.get(call):
@@ -216,11 +243,6 @@ def _is_of_a_step(module: ModuleIndex, loop: ast.AST, part: ast.AST, block: ast.
     )
 
 
-def takes_steps(loop: ast.AST) -> bool:
-    """Return whether a loop has a backward pass in it."""
-    return any(isinstance(one, ast.Attribute) and one.attr == "backward" for one in walk(loop))
-
-
 def _counts_epochs(loop: ast.AST) -> bool:
     return isinstance(loop, ast.For) and isinstance(loop.target, ast.Name) and "epoch" in loop.target.id.lower()
 
@@ -234,4 +256,31 @@ def _is_reached(module: ModuleIndex, node: ast.AST, below: ast.AST, block: ast.A
     exits = (part for part in walk(block) if isinstance(part, _ENDS) and part.lineno < getattr(node, "lineno", 0))
     if any(module.function(part) is module.function(node) for part in exits):
         return False
-    return not any(True for _ in conditions(module, node, block))
+    return all(holds and _holds_at_first(module, test, node) for test, holds in conditions(module, node, block))
+
+
+def _holds_at_first(module: ModuleIndex, test: ast.expr, node: ast.AST) -> bool:
+    """Return whether a test is true in the first round of a loop around a node that counts its rounds: ``step % 50 == 0
+    or step == last``."""
+    match test:
+        case ast.BoolOp(op=ast.Or(), values=values):
+            return any(_holds_at_first(module, value, node) for value in values)
+        case ast.Compare(
+            left=ast.BinOp(left=ast.Name(id=counter), op=ast.Mod()), ops=[ast.Eq()], comparators=[ast.Constant(value=0)]
+        ):
+            loops = (up for up in module.syntax.ancestors(node) if isinstance(up, ast.For))
+            return any(_counts_in(loop, counter) for loop in loops) and len(module.scope(node).lookup(counter)) == 1
+    return False
+
+
+def _counts_in(loop: ast.For, counter: str) -> bool:
+    """Return whether a loop counts its rounds from 0 in a variable."""
+    match loop:
+        case ast.For(
+            target=ast.Tuple(elts=[ast.Name(id=name), *_]),
+            iter=ast.Call(func=ast.Name(id="enumerate"), args=[_], keywords=[]),
+        ):
+            return name == counter
+        case ast.For(target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="range"), args=[_], keywords=[])):
+            return name == counter
+    return False

@@ -201,11 +201,19 @@ def _always(module: ModuleIndex, node: ast.expr, function: ast.FunctionDef) -> b
     )
 
 
-def works_before(module: ModuleIndex, node: ast.AST, function: FunctionNode) -> bool:
-    """Return whether a function may have done all of its work before it gets to a node, at which it fails."""
+def works_before(module: ModuleIndex, node: ast.AST, function: FunctionNode, step: ast.AST | None = None) -> bool:
+    """Return whether a function may have done all of its work before it gets to a node, at which it fails, other than
+    as a part of the first round of a loop."""
     around, line = {node, *module.syntax.ancestors(node)}, getattr(node, "lineno", 0)
+    if step is not None:
+        around.update(part for part in walk(step) if not (isinstance(part, LOOPS) and takes_steps(part)))
     before = (part for part in walk(function) if part not in around and getattr(part, "lineno", line) < line)
     return any(map(_works, before))
+
+
+def takes_steps(loop: ast.AST) -> bool:
+    """Return whether a loop has a backward pass in it."""
+    return any(isinstance(one, ast.Attribute) and one.attr == "backward" for one in walk(loop))
 
 
 def _works(part: ast.AST) -> bool:

@@ -157,15 +157,14 @@ class Guards:
     ) -> bool:
         """Return whether ``node`` is behind a switch that is false by default. Those around ``until`` do not count, nor
         do those for ``several`` processes unless they should: whoever has several GPUs sets them."""
-        return any(
-            self._fails_by_default(module, part, wanted, several)
-            for test, holds in conditions(module, node, until)
-            for part, wanted in chain(parts_of(test, holds), parts_of(spelt(module, test), holds))
-        )
+        return any(self.is_false_by_default(module, *one, several) for one in conditions(module, node, until))
 
-    def is_false_by_default(self, module: ModuleIndex, test: ast.expr) -> bool:
-        """Return whether a test, or a part of it without which it does not hold, is false by default."""
-        return any(self._fails_by_default(module, part, wanted, False) for part, wanted in parts_of(test, True))
+    def is_false_by_default(
+        self, module: ModuleIndex, test: ast.expr, holds: bool = True, several: bool = False
+    ) -> bool:
+        """Return whether a test, or a part of it without which it does not hold, or not fail, is false by default."""
+        parts = chain(parts_of(test, holds), parts_of(spelt(module, test), holds))
+        return any(self._fails_by_default(module, part, wanted, several) for part, wanted in parts)
 
     def _fails_by_default(
         self, module: ModuleIndex, part: ast.expr, wanted: bool, several: bool, depth: int = 0

@@ -1,8 +1,7 @@
 """Values that a program reads from YAML and JSON files of the tree: ``yaml.safe_load``, ``json.load``, OmegaConf,
 Hydra, Determined.
 
-Only what can be followed from the load to the use counts: the file's path is constant (or an option's default) and
-the keys between are literals. The value's place is the line of the configuration file.
+Only what can be followed counts: known paths and literal keys. The place of a value is its line in the file.
 """
 
 from __future__ import annotations
@@ -23,7 +22,8 @@ from gpulint.source import SourceText, Span
 from gpulint.values import trial_config
 from gpulint.values.arguments import Arguments
 from gpulint.values.configured import mentioning
-from gpulint.values.constants import Constants
+from gpulint.values.copied_mappings import copied_to
+from gpulint.values.file_paths import file_names
 from gpulint.values.settings_modules import written
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex, NodeRef, last_name
 
@@ -237,8 +237,9 @@ class ConfigFiles:
                 names = self._project.fact(Resolver).call_names(origin.module, node)
                 if names & (LOADS | _MODULES) and node.args:
                     found |= dict.fromkeys((path, (), None) for path in self._opened(origin, node.args[0]))
-                elif names & _WRAPS and node.args:
-                    found |= dict.fromkeys(self._sources(origin.module, node.args[0]))
+                elif names & _WRAPS:
+                    for whole in node.args[:1] or copied_to(origin.module, node):
+                        found |= dict.fromkeys(self._sources(origin.module, whole))
             elif isinstance(node, ast.arg):
                 found |= dict.fromkeys((path, (), origin.module.path) for path in self._hydra(origin, node))
         return tuple(found)
@@ -258,9 +259,8 @@ class ConfigFiles:
             elif isinstance(inner, ast.Call) and last_name(inner.func) in ("open", "FileIO") and inner.args:
                 yield from self._opened(origin, inner.args[0], seen | {inner})
             elif isinstance(inner, ast.expr):
-                for value in self._project.fact(Constants).of(origin.module, inner).values:
-                    if isinstance(value.value, str) and "{}" not in value.value:
-                        yield from self.existing(origin.module.path.parent, value.value)
+                for name in file_names(self._project, origin):
+                    yield from self.existing(origin.module.path.parent, name)
 
     def _hydra(self, ref: NodeRef, node: ast.arg) -> Iterator[Path]:
         """The primary configuration of a ``@hydra.main(config_path=..., config_name=...)`` function."""

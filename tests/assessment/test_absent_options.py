@@ -137,3 +137,101 @@ def test_a_function_of_another_file_may_set_an_option(tmp_path: Path) -> None:
     for name, fails in (("area", False), ("other", True)):
         text = {path: text.replace("{name}", name) for path, text in files.items()}
         assert ("raises an error" in found(tmp_path, text, **parts)) is fails
+
+
+SHARED = """\
+import torch
+from torch import nn
+
+
+def train(loader, model, optimizer, args):
+    {first}
+    for step, (images, labels) in enumerate(loader):
+        loss = nn.functional.cross_entropy(model(images.cuda()), labels.cuda())
+        loss.backward()
+        for group in optimizer.param_groups:
+            group["lr"] *= 0.9
+        optimizer.step()
+        if {test}:
+            if args.rank == 0:
+                print(loss.item())
+    {last}
+"""
+ALONE = """\
+import argparse
+
+import torch
+from PIL import Image
+from shared import train
+from torch.utils.data import DataLoader, Dataset
+from torchvision import transforms
+from torchvision.models import resnet50
+
+
+class Photos(Dataset):
+    def __init__(self, paths):
+        self.paths = torch.load(paths)
+
+    def __getitem__(self, index):
+        return transforms.ToTensor()(Image.open(self.paths[index])), 0
+
+    def __len__(self):
+        return len(self.paths)
+
+
+def main():
+    parser = argparse.ArgumentParser("training")
+    parser.add_argument("folder")
+    args = parser.parse_args()
+    {before}
+    loader = DataLoader(Photos(args.folder), batch_size=128, shuffle=True)
+    model = resnet50().cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(90):
+        train(loader, model, optimizer, args=args)
+
+
+if __name__ == "__main__":
+    main()
+"""
+OF_RANKS = """\
+import argparse
+
+import torch
+from shared import train
+
+
+def main(rank, args):
+    args.rank = rank
+    model = torch.nn.Linear(2, 2).cuda(rank)
+    train(torch.load("batches"), model, torch.optim.SGD(model.parameters(), lr=0.1), args)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    torch.multiprocessing.spawn(main, args=(parser.parse_args(),))
+"""
+
+
+@pytest.mark.parametrize(
+    ("parts", "fails"),
+    [
+        ({}, True),
+        ({"test": "step % args.every == 0 or step == len(loader) - 1"}, True),
+        ({"test": "step % 50 == 1"}, False),
+        ({"test": "step == len(loader) - 1"}, False),
+        ({"test": "step", "last": "print(args.rank)"}, False),
+        ({"test": "step", "first": "print(args.rank)"}, True),
+        ({"first": "step = args.folder"}, False),
+        ({"before": "args.rank = 0"}, False),
+        ({"before": 'vars(args).update({"rank": 0})'}, False),
+    ],
+)
+def test_only_the_program_that_sets_an_option_gets_through_a_function(
+    tmp_path: Path, parts: dict[str, str], fails: bool
+) -> None:
+    given = {"before": "", "first": "", "test": "step % 50 == 0", "last": "", **parts}
+    files = {"shared.py": SHARED.format(**given), "alone.py": ALONE.format(**given), "ranks.py": OF_RANKS}
+    (basis,) = bases(tmp_path, files, "GPU303")
+    assert ("raises an error" in basis) is fails
+    assert basis.startswith("low") is fails

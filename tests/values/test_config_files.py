@@ -165,3 +165,42 @@ def test_a_command_chooses_the_file_of_a_group(tmp_path: Path, command: str, bat
     assert module is not None
     (call,) = module.calls_by_name["look"]
     assert project.fact(Constants).of(module, call.args[0]).constants == batch
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("os.path.join(os.path.dirname(__file__), 'conf', 'train.yaml')", True),
+        ("os.path.join(os.path.dirname(os.path.abspath(__file__)), 'conf/train.yaml')", True),
+        ("os.path.join(os.path.dirname(os.path.dirname(__file__)), HOME, 'conf/train.yaml')", True),
+        ("os.path.dirname(__file__) + '/conf/train.yaml'", False),
+        ("Path(__file__).resolve().parent / 'conf' / 'train.yaml'", True),
+        ("Path(__file__).parents[0].joinpath('conf', 'train.yaml')", True),
+        ("str(Path(__file__).parent / 'conf' / 'train.yaml')", True),
+        ("Path(__file__).parent / 'conf' / name", False),
+        ("Path(__file__).parents[99] / 'conf' / 'train.yaml'", False),
+        ("os.path.join(elsewhere(__file__), 'conf/train.yaml')", False),
+        ("Path(__file__).parent / 'conf' / 'other.yaml'", False),
+    ],
+)
+def test_a_path_may_start_from_the_file_of_the_program(tmp_path: Path, path: str, found: bool) -> None:
+    code = f"import os\nfrom pathlib import Path\nimport yaml\nHOME = {tmp_path.name!r}\n"
+    code += (
+        f"def load(path):\n    with open(path) as file:\n        return yaml.safe_load(file)\nlook(load({path})['lr'])"
+    )
+    assert looked(tmp_path, code).constants == ([0.1] if found else [])
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("setattr(made, key, namespace(value) if isinstance(value, dict) else value)", True),
+        ("setattr(made, value, key)", False),
+        ("setattr(other, key, value)", False),
+    ],
+)
+def test_a_mapping_may_be_copied_to_an_object(tmp_path: Path, line: str, found: bool) -> None:
+    code = "import argparse, yaml\ndef namespace(config):\n    made = argparse.Namespace()\n"
+    code += f"    for key, value in config.items():\n        {line}\n    return made\n"
+    code += "look(namespace(yaml.safe_load(open('conf/train.yaml'))).train.loader.num_workers)"
+    assert looked(tmp_path, code).constants == ([0] if found else [])

@@ -48,6 +48,7 @@ from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.guards import is_benchmark
 from gpulint.values.constants import Constants
+from gpulint.values.default_files import with_others
 from gpulint.workload import train_eval_pairs
 from gpulint.workload.batch_size_limits import BatchSizeLimits
 from gpulint.workload.batch_sources import BatchSource, BatchSources, home
@@ -274,16 +275,15 @@ def _sizes(project: Project, source: BatchSource) -> list[int]:
     known = project.fact(Constants).of(source.batch.module, source.batch.node)
     if not known.every(lambda value: isinstance(value, int) and not isinstance(value, bool) and value > 0):
         return []  # -1 and 0 mean that the size is computed elsewhere
-    return [value.value for value in known.values if isinstance(value.value, int)]
+    return [value.value for value in with_others(project, known.values) if isinstance(value.value, int)]
 
 
 def _smaller(project: Project, source: BatchSource, other: BatchSource, size: int, train: int) -> Finding:
     known = project.fact(Constants).of(source.batch.module, source.batch.node)
     what = f"is {size}, training uses {other.text}" if len({*_sizes(project, other)}) > 1 else _compared(size, train)
     finding = dataclasses.replace(_finding(source, other, what, train), cost=of_one(project, source, size))
-    places = {value.place for value in known.values}
-    place = places.pop()
-    if places or place.path != finding.path:
+    place, *others = {value.place for value in known.values}
+    if others or place.path != finding.path:
         return finding
     related = (Place(finding.path, finding.span, "the evaluation batches are made here"), *finding.related)
     return RULE.finding(
