@@ -17,6 +17,7 @@ from gpulint.query import query
 from gpulint.semantic.attribute_sources import FIELDS
 from gpulint.semantic.declared_options import option_of
 from gpulint.semantic.points_to import Resolver
+from gpulint.values import option_classes
 from gpulint.values.argument_files import ArgumentFiles, Start
 from gpulint.values.constants import Constants
 from gpulint.values.loaded_tables import is_loaded
@@ -78,11 +79,28 @@ class Options:
             for option in declared:
                 yield from self._option(option, name)
             return
+        if declared := list(option_classes.fields(self._project, ref.module, base, name)):
+            for option in declared:
+                yield from self._field(option, name)
+            return
         for made in self._project.fact(Resolver).points_to(ref.module, base):
             parsed = made.node.value if isinstance(made.node, ast.Subscript) else made.node  # ``parse...()[0]``
             if isinstance(parsed, ast.Call) and last_name(parsed.func) in _INTO_CLASSES:
                 yield from self._parsed_field(made.module, name)
                 return
+
+    def _field(self, field: NodeRef, name: str) -> Iterator[Value]:
+        """What launchers pass for a field that declares an option, and its default."""
+        from gpulint.values.constants import Value
+
+        given = option_classes.passed(self._project, field, name)
+        known = [(value, place) for start in given for value, place in start]
+        if any(value is None for value, _ in known):
+            return
+        yield from (Value(value, place, "launcher") for value, place in known)
+        if not given or not all(given):
+            assert isinstance(field.node, ast.expr)
+            yield from self._as_default(field.module, field.node)
 
     def choices(self, module: ModuleIndex, node: ast.Attribute) -> tuple[object, ...]:
         """The values that the option in an attribute of a namespace may have at all; none if that is not said."""
