@@ -11,6 +11,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpulint.documents.call_syntax import default_of
 from gpulint.documents.python import walk
 from gpulint.launch.job_index import JobIndex
 from gpulint.query import query
@@ -259,7 +260,8 @@ class Options:
         ]
         return [NodeRef(module, call) for call in calls]
 
-    def _option(self, option: NodeRef, name: str) -> Iterator[Value]:
+    def _option(self, option: NodeRef, name: str, otherwise: ast.expr | None = None) -> Iterator[Value]:
+        """Values of an option, with the default that its parameter has where it declares none."""
         from gpulint.values.constants import Value
 
         call = option.node
@@ -295,6 +297,8 @@ class Options:
             default = {"store_true": False, "store_false": True}.get(str(keywords["action"].value))
             if default is not None:
                 yield Value(default, self._project.fact(Constants).place(option), "default")
+        elif otherwise is not None:
+            yield from self._as_default(option.module, otherwise)
 
     def _set_later(self, module: ModuleIndex, option: ast.Call) -> list[Value] | None:
         """The default by ``parser.set_defaults(workers=8)``, or the file whose values are unpacked there; none where
@@ -328,7 +332,7 @@ class Options:
                 and last_name(decorator.func) in ("option", "argument")
                 and arg.arg in dests(decorator)
             ):
-                yield from self._option(NodeRef(ref.module, decorator), arg.arg)
+                yield from self._option(NodeRef(ref.module, decorator), arg.arg, default_of(function.args, arg.arg))
 
     def _as_default(self, module: ModuleIndex, node: ast.expr) -> Iterator[Value]:
         from gpulint.values.constants import Value
