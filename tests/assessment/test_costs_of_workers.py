@@ -291,6 +291,47 @@ def test_a_loader_that_is_left_after_some_batches_is_not_helped_by_workers(tmp_p
     assert found.startswith("low") and found.endswith("restarted after some batches")
 
 
+GRID = """\
+class Grid(Dataset):
+    def __init__(self, side):
+        self.points = torch.cartesian_prod(torch.arange(side), torch.arange(side)).float()
+
+    def __len__(self):
+        return len(self.points)
+
+    def __getitem__(self, index):
+        return {point}, torch.tensor(index)
+
+images = DataLoader(Photos(paths), batch_size=4, num_workers=4)
+grid = DataLoader(Grid(256), batch_size=1024, shuffle=True)
+model = Net().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(90):
+    for batch in {outer}:
+        for points, picked in grid:
+            model(batch.cuda(), points.cuda(), picked.cuda()).mean().backward()
+            optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("outer", "point", "low"),
+    [
+        ("images", "self.points[index]", True),
+        ("folds", "self.points[index]", False),
+        ("images", "transform(Image.open(self.points[index]).resize((224, 224)))", False),
+    ],
+)
+def test_rows_in_memory_that_each_step_of_another_loader_passes_over(
+    tmp_path: Path, outer: str, point: str, low: bool
+) -> None:
+    images = IMAGES.partition("loader =")[0]
+    program = HEAD + images + GRID.format(outer=outer, point=point)
+    found = bases(tmp_path, {"train.py": program}, "GPU303")
+    assert [one.startswith("low") for one in found] == [low]
+    assert found[0].endswith("passed over in each step of another loader") is low
+
+
 EXTRA = """\
 extra = DataLoader(Photos(more), batch_size=128)
 def run({parameter}):
