@@ -426,6 +426,42 @@ def test_only_a_file_that_samples_are_read_from_is_opened_in_each_worker(
     assert found.help.startswith("open the data set's file in each worker") is opens
 
 
+@pytest.mark.parametrize(
+    ("keeps", "passed", "opens"),
+    [
+        ("self.file = file", "", False),
+        ("self.file = file", ", None", False),
+        ("self.file = file", ", h5py.File('labels.h5')", True),
+        ("self.file = h5py.File(file) if file is not None else None", "", False),
+        ("self.file = h5py.File(file) if file is not None else None", ", 'labels.h5'", True),
+        ("self.file = None\n        if file: self.file = h5py.File(file)", ", file=None", False),
+        ("self.file = None\n        if file: self.file = h5py.File(file)", ", file=name()", True),
+        ("file = file or h5py.File('labels.h5')\n        self.file = file", "", True),
+    ],
+)
+def test_a_file_that_other_calls_pass_is_none_of_the_data_set(
+    tmp_path: Path, keeps: str, passed: str, opens: bool
+) -> None:
+    photos = IMAGES.replace("def __init__(self, paths)", "def __init__(self, paths, file=None)")
+    photos = photos.replace("self.paths = paths\n", f"self.paths = paths\n        {keeps}\n")
+    photos = photos.replace("return transform(", "return self.file and self.file['labels'][index], transform(")
+    data, loader = photos.split("loader =")
+    head = f"import h5py\n{HEAD}"
+    files = {
+        "net.py": "",
+        "data.py": head + data,
+        "train.py": head
+        + "from data import Photos\nloader ="
+        + loader.replace("(paths)", f"(paths{passed})")
+        + TRAINING,
+        "embed.py": head
+        + "from data import Photos\nphotos = Photos(paths, h5py.File('labels.h5'))\nprint(len(photos))\n",
+    }
+    report = scan(tmp_path, files)
+    (found,) = (one.finding for one in report.results if one.finding.rule.code == "GPU303")
+    assert found.help.startswith("open the data set's file in each worker") is opens
+
+
 def test_a_loader_that_is_left_after_some_batches_needs_one_iterator(tmp_path: Path) -> None:
     steps = (
         "critic = Net().cuda()\n"
