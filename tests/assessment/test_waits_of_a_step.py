@@ -254,3 +254,41 @@ def test_a_step_that_waits_for_each_sample_gains_nothing_by_a_few_reads(
     assert found
     assert any(one.startswith(("medium", "high")) for one in found) is not waits
     assert any("criterion.py:9 waits in any case" in one for one in found) is waits
+
+
+COUNTED = """\
+import torch
+from net import Net
+
+model = Net().cuda()
+
+def score(outputs, targets):
+    right = 0.0
+    for i in range(outputs.size(0)):
+        found = torch.where(outputs[i] > 0)[0]
+        for c in range({classes}):
+            right += (outputs[i, c] == targets[i, c]).sum().item()
+        ends.append(found)
+    return right
+
+for images, targets in loader:
+    outputs = model(images.cuda())
+    loss = criterion(outputs, targets.cuda())
+    loss.backward()
+    for weights in model.parameters():
+        norm += weights.grad.norm(2).item() ** 2
+    total += loss.item()
+    optimizer.step()
+    hits += score(outputs, targets.cuda())
+"""
+
+
+@pytest.mark.parametrize(("classes", "low"), [(1, True), (80, False)])
+def test_what_waits_for_each_sample_beside_reads_of_weights(tmp_path: Path, classes: int, low: bool) -> None:
+    program = COUNTED.format(classes=classes)
+    if classes == 1:
+        program = program.replace("        for c in range(1):\n            right", "        right").replace(
+            "i, c]", "i]"
+        )
+    found = [one for one in bases(tmp_path, {"train.py": program}, "GPU305") if "the host needs" not in one]
+    assert found and all(one.startswith("low") for one in found) is low

@@ -16,7 +16,7 @@ from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef
 from gpulint_rules.data.called_waits import called_wait, wait_for_samples
 from gpulint_rules.data.sample_loops import passes_samples
-from gpulint_rules.data.wait_counts import calls_model, inner_loops
+from gpulint_rules.data.wait_counts import calls_model, inner_loops, is_over_parameters
 
 _MAKES = frozenset({"torch.tensor", "torch.as_tensor"})
 """Functions that make a tensor of numbers of the host, and wait for its copy to the GPU."""
@@ -35,11 +35,19 @@ def wait_in_rounds(
     loop, saved = found[0][1].loop, frozenset(sync.node for sync, _ in found) - needed
     if any(context.calls for _, context in found):
         return None
-    of_samples = any(passes_samples(module, up) for one in deep for up in inner_loops(module, one.node, loop.node))
     matched = None
-    if not of_samples and found[0][1].role is Role.STEP:
+    if found[0][1].role is Role.STEP and are_as_many(module, deep, loop.node, of_samples=False):
         matched = wait_for_samples(project, loop.module, loop.node, saved)
     return matched or _wait_beside_model(project, module, deep, loop.node, saved)
+
+
+def are_as_many(module: ModuleIndex, deep: Sequence[SyncPoint], loop: ast.AST, of_samples: bool = True) -> bool:
+    """Return whether reads in inner loops are about as many as the samples of a batch, at most: one for each weight of
+    the model, or ``of_samples`` themselves."""
+    return all(
+        len(around) == 1 and (is_over_parameters(around[0]) or (of_samples and passes_samples(module, around[0])))
+        for around in (inner_loops(module, sync.node, loop) for sync in deep)
+    )
 
 
 def _wait_beside_model(

@@ -28,8 +28,8 @@ from gpulint_rules.data.handed_values import runs_few_handed
 from gpulint_rules.data.lightning_logs import is_read_anyway
 from gpulint_rules.data.needed_waits import decides_by_sum, is_cast, is_needed, other_waits, tests_itself
 from gpulint_rules.data.repeated_waits import is_repeated, times_called, times_reached, writes_of
-from gpulint_rules.data.round_waits import wait_in_rounds
-from gpulint_rules.data.sample_loops import single_rounds
+from gpulint_rules.data.round_waits import are_as_many, wait_in_rounds
+from gpulint_rules.data.sample_loops import passes_samples, single_rounds
 from gpulint_rules.data.sample_waits import wait_in_samples
 from gpulint_rules.data.shown_values import is_shown, is_shown_itself, same_values
 from gpulint_rules.data.small_reads import is_of_number
@@ -162,6 +162,9 @@ def _group_of(
     numbers = shallow and _reads_numbers(module, found, run)
     fed = FROM_WORKERS if numbers and comes_from_workers(project, module, found) else 1
     first = _first(project, module, staying, either, loop)
+    per_sample = first is not None and any(passes_samples(module, up) for up in inner_loops(module, first, loop))
+    if per_sample and are_as_many(module, deep, loop):
+        saved, beside = min(saved, len(run)), True  # it waits as often as there are samples
     kept = BESIDE if beside and unconditional(project, module, others, loop) else None
     return Group(
         max(saved, 0.0) * (BESIDE if called or beside else fed)
