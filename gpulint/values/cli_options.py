@@ -91,7 +91,7 @@ class Options:
                 return
 
     def _field(self, field: NodeRef, name: str) -> Iterator[Value]:
-        """What launchers pass for a field that declares an option, and its default."""
+        """The values that launchers pass for a field that declares an option, and its default."""
         from gpulint.values.constants import Value
 
         given = option_classes.passed(self._project, field, name)

@@ -36,18 +36,24 @@ def wait_in_rounds(
     if any(context.calls for _, context in found):
         return None
     matched = None
-    if found[0][1].role is Role.STEP and are_as_many(module, deep, loop.node, of_samples=False):
+    if found[0][1].role is Role.STEP and _are_as_many(module, deep, loop.node, of_samples=False):
         matched = wait_for_samples(project, loop.module, loop.node, saved)
     return matched or _wait_beside_model(project, module, deep, loop.node, saved)
 
 
-def are_as_many(module: ModuleIndex, deep: Sequence[SyncPoint], loop: ast.AST, of_samples: bool = True) -> bool:
+def _are_as_many(module: ModuleIndex, deep: Sequence[SyncPoint], loop: ast.AST, of_samples: bool = True) -> bool:
     """Return whether reads in inner loops are about as many as the samples of a batch, at most: one for each weight of
     the model, or ``of_samples`` themselves."""
     return all(
         len(around) == 1 and (is_over_parameters(around[0]) or (of_samples and passes_samples(module, around[0])))
         for around in (inner_loops(module, sync.node, loop) for sync in deep)
     )
+
+
+def waits_for_samples(module: ModuleIndex, node: ast.AST | None, deep: Sequence[SyncPoint], loop: ast.AST) -> bool:
+    """Return whether a place waits for each sample of a batch, and so at least about as often as the reads beside."""
+    around = inner_loops(module, node, loop) if node is not None else []
+    return any(passes_samples(module, up) for up in around) and _are_as_many(module, deep, loop)
 
 
 def _wait_beside_model(
