@@ -19,6 +19,7 @@ from gpulint.semantic.operating_systems import (
     is_of_another_tree,
     names_linux_folder,
 )
+from gpulint.workload import restarted_loaders
 from gpulint.workload.daemon_processes import may_have_no_workers
 from gpulint.workload.desktop_files import is_run_on_desktop
 from gpulint.workload.documented_workers import documented_reason
@@ -28,7 +29,6 @@ from gpulint.workload.loader_pools import DOZENS, kept_together
 from gpulint.workload.main_guards import route_to
 from gpulint.workload.passed_workers import default_replaced
 from gpulint.workload.persistent_workers import against_persistence
-from gpulint.workload.restarted_loaders import is_started_anew
 from gpulint.workload.sample_counts import has_few_batches, is_one_batch
 from gpulint.workload.sample_effects import changed_for_others, takes_turns
 from gpulint.workload.sent_parts import SENT, defined_in_notebook, spawns_at_home, unpicklable
@@ -165,7 +165,17 @@ def pins_in_process(subject: Subject) -> bool:
 def starts_anew(subject: Subject) -> bool:
     """Return whether each round of a loop starts the loader again for some batches."""
     loader = _loader(subject)
-    return loader is not None and is_started_anew(subject.project, loader)
+    return loader is not None and restarted_loaders.is_started_anew(subject.project, loader)
+
+
+def is_passed_in_steps(subject: Subject) -> bool:
+    """Return whether each step of another loader passes over samples in memory that take little work: a pass is over
+    in about the time in which workers draw their first batches."""
+    loader = _loader(subject)
+    work = subject.project.fact(ItemWorks).of(loader) if loader is not None else None
+    if loader is None or work is None or not work.known or not _LITTLE.issuperset(work.kinds):
+        return False
+    return restarted_loaders.is_passed_in_steps(subject.project, loader)
 
 
 def keeps_batches(subject: Subject) -> bool:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Container, Iterable
 
 from gpulint.documents.call_syntax import with_defaults
-from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef
+from gpulint.workspace.module_index import FUNCTIONS, FunctionNode, ModuleIndex, NodeRef, last_name
 
 RECEIVERS = ("self", "cls")
 """Names of a method's first parameter, which stands for the object or its class."""
@@ -179,3 +179,18 @@ def _lacks(function: ast.AST, call: ast.Call) -> bool:
     own = function.args
     left = {*positional(function, call)[len(call.args) :], *(one.arg for one in own.kwonlyargs)}
     return any(one.arg in left - named for one, default in with_defaults(own) if default is None)
+
+
+def is_filled_by_option(function: FunctionNode, name: str) -> bool:
+    """Return whether a decorator (``@click.option("--rate")``) passes a parameter in all calls without arguments, so
+    that its default in the signature does not count."""
+    return any(
+        isinstance(word, ast.Constant) and isinstance(word.value, str) and _parameter_of(word.value) == name
+        for call in function.decorator_list
+        if isinstance(call, ast.Call) and last_name(call.func) == "option"
+        for word in call.args
+    )
+
+
+def _parameter_of(word: str) -> str:
+    return word.split("/")[0].lstrip("-").replace("-", "_")

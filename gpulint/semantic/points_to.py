@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from gpulint.documents.compact import both
 from gpulint.documents.python import children
 from gpulint.query import cyclic, query
-from gpulint.semantic import dictionary_items
+from gpulint.semantic import argument_binding, dictionary_items
 from gpulint.semantic.argument_binding import RECEIVERS, argument_of, attribute_of, fitting, given_by_name, under_name
 from gpulint.semantic.attribute_sources import (
     is_property,
@@ -197,7 +197,7 @@ class Resolver(ClassHierarchy):
             else:
                 yield NodeRef(site.module, passed, path)
         if omitted:
-            if binding.value is not None:
+            if binding.value is not None and not argument_binding.is_filled_by_option(function, name):
                 yield from self.points_to(module, binding.value, path)
             elif not callers or name not in RECEIVERS:
                 yield NodeRef(module, binding.node, path)

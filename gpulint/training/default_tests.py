@@ -9,13 +9,17 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from gpulint import regex
+from gpulint.documents.call_syntax import keyword_value
+from gpulint.launch.job_index import JobIndex
 from gpulint.query import query
 from gpulint.semantic.path_conditions import conditions, parts_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.absent_keys import is_absent_key
 from gpulint.training.parameter_tests import fails_for_calls, is_handed_on
+from gpulint.values import option_classes
 from gpulint.values.constants import Constants
-from gpulint.workspace.module_index import FUNCTIONS, Binding, ModuleIndex, dotted
+from gpulint.values.option_calls import flags
+from gpulint.workspace.module_index import FUNCTIONS, Binding, ModuleIndex, NodeRef, dotted
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -49,6 +53,8 @@ def fails_by_default(project: Project, module: ModuleIndex, test: ast.expr, want
     if (wanted and is_absent_key(project, test)) or fails_for_calls(project, module, test, wanted):
         return True
     match test:
+        case ast.Attribute():
+            return _fails_for_default(project, module, test, wanted)
         case ast.Call(args=[ast.Constant(value=str()), *_]):
             return _fails_for_text(constants, module, test, wanted)
         case ast.Compare(
@@ -103,6 +109,41 @@ def _fails_for_environment(project: Project, module: ModuleIndex, test: ast.expr
             if (found := _environment_default(asked)) is not None:
                 return _decides(found[0], compares, given) is (not wanted)
     return None
+
+
+def _fails_for_default(project: Project, module: ModuleIndex, option: ast.Attribute, wanted: bool) -> bool:
+    """Return whether the default of an option that no launcher passes asks for a variable of the environment that is
+    seldom set (``debug: bool = "DEBUG" in os.environ``)."""
+    defaults = list[NodeRef]()
+    for made in project.fact(Resolver).points_to(module, option):
+        if isinstance(made.node, ast.Attribute):
+            defaults += _unpassed_defaults(project, made.module, made.node) or [made]
+        else:
+            defaults.append(made)
+    return bool(defaults) and all(
+        isinstance(one.node, ast.Call | ast.Compare)
+        and _fails_for_environment(project, one.module, one.node, wanted) is True
+        for one in defaults
+    )
+
+
+def _unpassed_defaults(project: Project, module: ModuleIndex, option: ast.Attribute) -> list[NodeRef]:
+    """Return the expressions that are the defaults of the option in an attribute of a namespace; [] if launchers pass
+    it, or one has no default."""
+    declared = project.fact(Constants).options.declarations(module, option.value, option.attr)
+    if not declared:
+        fields = list(option_classes.fields(project, module, option.value, option.attr))
+        return [] if any(any(option_classes.passed(project, one, option.attr)) for one in fields) else fields
+    found = list[NodeRef]()
+    for one in declared:
+        call = one.node
+        default = keyword_value(call, "default") if isinstance(call, ast.Call) else None
+        if not isinstance(call, ast.Call) or default is None or not (words := flags(call)):
+            return []
+        if any(start.option(words) for start in project.fact(JobIndex).launches_of(one.module.path)):
+            return []
+        found.append(NodeRef(one.module, default))
+    return found
 
 
 def _is_other_member(project: Project, module: ModuleIndex, asked: ast.expr, member: ast.Attribute) -> bool:

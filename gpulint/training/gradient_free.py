@@ -11,9 +11,11 @@ from gpulint.documents.python import walk
 from gpulint.libraries.frameworks import GradientFree
 from gpulint.libraries.names import matches
 from gpulint.query import cyclic, query
+from gpulint.semantic.path_conditions import conditions, parts_of
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
-from gpulint.workspace.module_index import ModuleIndex, last_name
+from gpulint.values.constants import Constants
+from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 
 if TYPE_CHECKING:
     from gpulint.project import Project
@@ -61,14 +63,44 @@ def _holds_only_engine(project: Project, module: ModuleIndex, owner: ast.ClassDe
 def _is_gradient_free(project: Project, module: ModuleIndex, model: ast.expr) -> bool:
     rows: tuple[GradientFree, ...] = project.models.rows("gradient-free")
     made = project.fact(Resolver).points_to(module, model)
-    return bool(made) and all(
-        isinstance(ref.node, ast.Call)
+    free = [
+        ref
+        for ref in made
+        if isinstance(ref.node, ast.Call)
         and (
             any(_makes(project, ref.module, ref.node, row) for row in rows)
             or ((base := _merged(ref.node)) is not None and _is_gradient_free(project, ref.module, base))
         )
-        for ref in made
+    ]
+    rest = [ref for ref in made if ref not in free]
+    return bool(free) and (not rest or any(_is_wrapped_by(project, rest, ref) for ref in free))
+
+
+def _is_wrapped_by(project: Project, models: list[NodeRef], wrapper: NodeRef) -> bool:
+    """Return whether models are what a call wraps (``model = PeftModel.from_pretrained(model, adapter)``), and the
+    options that this needs (``if adapter:``) are passed by all commands that start the program."""
+    call = wrapper.node
+    if not isinstance(call, ast.Call) or not call.args:
+        return False
+    wrapped = project.fact(Resolver).points_to(wrapper.module, call.args[0])
+    return all(model in wrapped for model in models) and all(
+        wanted and _is_passed(project, wrapper.module, part)
+        for test, holds in conditions(wrapper.module, call)
+        for part, wanted in parts_of(test, holds)
     )
+
+
+def _is_passed(project: Project, module: ModuleIndex, test: ast.expr) -> bool:
+    """Return whether a test asks for an option that each command passes a value for."""
+    match test:
+        case ast.Compare(left=asked, ops=[ast.IsNot() | ast.NotEq()], comparators=[ast.Constant(value=None | "")]):
+            pass
+        case ast.Name() | ast.Attribute() | ast.Subscript():
+            asked = test
+        case _:
+            return False
+    known = project.fact(Constants).of(module, asked)
+    return known.complete and all(value.source == "launcher" and bool(value.value) for value in known.values)
 
 
 def _merged(call: ast.Call) -> ast.expr | None:

@@ -11,12 +11,14 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpulint.documents.call_syntax import default_of
 from gpulint.documents.python import walk
 from gpulint.launch.job_index import JobIndex
 from gpulint.query import query
 from gpulint.semantic.attribute_sources import FIELDS
 from gpulint.semantic.declared_options import option_of
 from gpulint.semantic.points_to import Resolver
+from gpulint.values import option_classes
 from gpulint.values.argument_files import ArgumentFiles, Start
 from gpulint.values.constants import Constants
 from gpulint.values.loaded_tables import is_loaded
@@ -78,11 +80,28 @@ class Options:
             for option in declared:
                 yield from self._option(option, name)
             return
+        if declared := list(option_classes.fields(self._project, ref.module, base, name)):
+            for option in declared:
+                yield from self._field(option, name)
+            return
         for made in self._project.fact(Resolver).points_to(ref.module, base):
             parsed = made.node.value if isinstance(made.node, ast.Subscript) else made.node  # ``parse...()[0]``
             if isinstance(parsed, ast.Call) and last_name(parsed.func) in _INTO_CLASSES:
                 yield from self._parsed_field(made.module, name)
                 return
+
+    def _field(self, field: NodeRef, name: str) -> Iterator[Value]:
+        """The values that launchers pass for a field that declares an option, and its default."""
+        from gpulint.values.constants import Value
+
+        given = option_classes.passed(self._project, field, name)
+        known = [(value, place) for start in given for value, place in start]
+        if any(value is None for value, _ in known):
+            return
+        yield from (Value(value, place, "launcher") for value, place in known)
+        if not given or not all(given):
+            assert isinstance(field.node, ast.expr)
+            yield from self._as_default(field.module, field.node)
 
     def choices(self, module: ModuleIndex, node: ast.Attribute) -> tuple[object, ...]:
         """The values that the option in an attribute of a namespace may have at all; none if that is not said."""
@@ -241,7 +260,8 @@ class Options:
         ]
         return [NodeRef(module, call) for call in calls]
 
-    def _option(self, option: NodeRef, name: str) -> Iterator[Value]:
+    def _option(self, option: NodeRef, name: str, otherwise: ast.expr | None = None) -> Iterator[Value]:
+        """Values of an option, with the default that its parameter has where it declares none."""
         from gpulint.values.constants import Value
 
         call = option.node
@@ -277,6 +297,8 @@ class Options:
             default = {"store_true": False, "store_false": True}.get(str(keywords["action"].value))
             if default is not None:
                 yield Value(default, self._project.fact(Constants).place(option), "default")
+        elif otherwise is not None:
+            yield from self._as_default(option.module, otherwise)
 
     def _set_later(self, module: ModuleIndex, option: ast.Call) -> list[Value] | None:
         """The default by ``parser.set_defaults(workers=8)``, or the file whose values are unpacked there; none where
@@ -310,7 +332,7 @@ class Options:
                 and last_name(decorator.func) in ("option", "argument")
                 and arg.arg in dests(decorator)
             ):
-                yield from self._option(NodeRef(ref.module, decorator), arg.arg)
+                yield from self._option(NodeRef(ref.module, decorator), arg.arg, default_of(function.args, arg.arg))
 
     def _as_default(self, module: ModuleIndex, node: ast.expr) -> Iterator[Value]:
         from gpulint.values.constants import Value

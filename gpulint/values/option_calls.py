@@ -136,9 +136,13 @@ def dests(call: ast.Call) -> list[str]:
 def typed(call: ast.Call, text: str) -> object:
     """A launcher's word with the option's own ``type`` applied."""
     option = option_of(call)
-    wanted = option.kind
     if option.action in ("store_true", "store_false"):
         return option.action == "store_true"  # what follows is no value of it
+    return word_as(option.kind, text)
+
+
+def word_as(wanted: str, text: str) -> object:
+    """A launcher's word as a value of a type."""
     try:
         if wanted == "float":
             return float(text)

@@ -32,6 +32,25 @@ def is_started_anew(project: Project, loader: Loader) -> bool:
     return serves_one_batch(project, loader) or _is_made_an_iterator_in_steps(project, loader)
 
 
+@query
+def is_passed_in_steps(project: Project, loader: Loader) -> bool:
+    """Return whether each loop over a loader is in one over the batches of another loader of its module (``for image in
+    images: for points in grid``): a pass, at whose start workers draw anew, belongs to a step of that."""
+    flow, module = project.fact(BatchFlow), loader.module
+    others = {
+        read.where.node
+        for other in project.fact(LoaderFlow).in_module(module)
+        if other.node is not loader.node
+        for read in flow.of_loader(module, other.node)
+    }
+    loops = [
+        _loop_around(read.where.module, read.where.node)
+        for read in flow.of_loader(module, loader.node)
+        if isinstance(read.where.node, LOOPS)
+    ]
+    return bool(loops) and all(loop is not None and loop.node in others for loop in loops)
+
+
 def _is_made_an_iterator_in_steps(project: Project, loader: Loader) -> bool:
     """Return whether each step of a training takes the first batch of a loader of its module (``next(iter(loader))``),
     whatever else passes over it."""

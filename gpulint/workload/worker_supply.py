@@ -19,6 +19,7 @@ from gpulint.workload.dataset_work import sets_of
 from gpulint.workload.given_up import is_given_up
 from gpulint.workload.library_handles import handles
 from gpulint.workload.making_commands import settings_of
+from gpulint.workload.stored_values import stored_for
 from gpulint.workload.worker_callers import zero_callers
 from gpulint.workspace.module_index import FUNCTIONS, Binding, FunctionNode, ModuleIndex, NodeRef, last_name
 
@@ -79,7 +80,7 @@ def _shares(project: Project, loader: Loader, kind: str) -> bool:
         if any(_holds_open(project, made.module, value, kind, _MAX_HOLDERS - 1) for value in given):
             return True
         if isinstance(made.node, ast.expr) and any(
-            _keeps_open(project, where, owner, kind, _MAX_HOLDERS) or _uses_variable(project, where, owner, kind)
+            _keeps_open(project, where, owner, kind, _MAX_HOLDERS, made) or _uses_variable(project, where, owner, kind)
             for where, owner in resolver.classes_of(made.module, made.node)
         ):
             return True
@@ -96,27 +97,33 @@ def _made(project: Project, loader: Loader) -> list[NodeRef]:
 
 
 @query
-def _keeps_open(project: Project, module: ModuleIndex, owner: ast.ClassDef, kind: str, holders: int) -> bool:
+def _keeps_open(
+    project: Project, module: ModuleIndex, owner: ast.ClassDef, kind: str, holders: int, maker: NodeRef | None = None
+) -> bool:
     """Return whether the constructor of a class or a base opens a file, or makes a client, that its objects, or an
-    object which it makes, read later."""
+    object which it makes, read later. Of a call that makes the object, what others pass or choose does not count."""
     resolver = project.fact(Resolver)
     for where, base in resolver.mro(module, owner):
         for (home, name), stored in where.attributes.items():
             made = [
-                value for one in stored if (value := _bound(one)) is not None and _is_constructed(where, base, one.node)
+                part
+                for one in stored
+                if (value := _bound(one)) is not None and _is_constructed(where, base, one.node)
+                for part in stored_for(project, where, value, maker)
             ]
             if home is not base or not made or is_given_up(base, name):
                 continue
-            if any(_is_open(project, where, value, kind) for value in made) and _reads_samples(base, name):
+            if any(_is_open(project, one.module, one.node, kind) for one in made) and _reads_samples(base, name):
                 return True
-            if kind == "file" and any(_is_plain_file(project, where, value) for value in made) and _seeks(base, name):
+            plain = kind == "file" and any(_is_plain_file(project, one.module, one.node) for one in made)
+            if plain and _seeks(base, name):
                 return True
-            if holders and any(_holds_open(project, where, value, kind, holders - 1) for value in made):
+            if holders and any(_holds_open(project, one.module, one.node, kind, holders - 1) for one in made):
                 return True
     return False
 
 
-def _holds_open(project: Project, module: ModuleIndex, value: ast.expr, kind: str, holders: int) -> bool:
+def _holds_open(project: Project, module: ModuleIndex, value: ast.AST, kind: str, holders: int) -> bool:
     """Return whether an object that an expression makes, perhaps on a condition (``Store(path) if path else None``),
     keeps an open file."""
     if isinstance(value, ast.IfExp | ast.BoolOp):
@@ -228,7 +235,7 @@ def _is_in_memory(value: ast.expr) -> bool:
     return False
 
 
-def _is_open(project: Project, module: ModuleIndex, value: ast.expr, kind: str, parts: int = _MAX_PARTS) -> bool:
+def _is_open(project: Project, module: ModuleIndex, value: ast.AST, kind: str, parts: int = _MAX_PARTS) -> bool:
     """Return whether a value is an open file or a client, or a part of one that reads from it only when it is used."""
     resolver = project.fact(Resolver)
     for ref in resolver.points_to(module, value) or [NodeRef(module, value)]:
@@ -265,7 +272,7 @@ def _whole(part: ast.AST) -> ast.expr | None:
     return None
 
 
-def _is_plain_file(project: Project, module: ModuleIndex, value: ast.expr) -> bool:
+def _is_plain_file(project: Project, module: ModuleIndex, value: ast.AST) -> bool:
     resolver = project.fact(Resolver)
     return isinstance(value, ast.Call) and not _AT_ONCE.isdisjoint(resolver.call_names(module, value))
 

@@ -291,6 +291,47 @@ def test_a_loader_that_is_left_after_some_batches_is_not_helped_by_workers(tmp_p
     assert found.startswith("low") and found.endswith("restarted after some batches")
 
 
+GRID = """\
+class Grid(Dataset):
+    def __init__(self, side):
+        self.points = torch.cartesian_prod(torch.arange(side), torch.arange(side)).float()
+
+    def __len__(self):
+        return len(self.points)
+
+    def __getitem__(self, index):
+        return {point}, torch.tensor(index)
+
+images = DataLoader(Photos(paths), batch_size=4, num_workers=4)
+grid = DataLoader(Grid(256), batch_size=1024, shuffle=True)
+model = Net().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(90):
+    for batch in {outer}:
+        for points, picked in grid:
+            model(batch.cuda(), points.cuda(), picked.cuda()).mean().backward()
+            optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("outer", "point", "low"),
+    [
+        ("images", "self.points[index]", True),
+        ("folds", "self.points[index]", False),
+        ("images", "transform(Image.open(self.points[index]).resize((224, 224)))", False),
+    ],
+)
+def test_rows_in_memory_that_each_step_of_another_loader_passes_over(
+    tmp_path: Path, outer: str, point: str, low: bool
+) -> None:
+    images = IMAGES.partition("loader =")[0]
+    program = HEAD + images + GRID.format(outer=outer, point=point)
+    found = bases(tmp_path, {"train.py": program}, "GPU303")
+    assert [one.startswith("low") for one in found] == [low]
+    assert found[0].endswith("passed over in each step of another loader") is low
+
+
 EXTRA = """\
 extra = DataLoader(Photos(more), batch_size=128)
 def run({parameter}):
@@ -381,6 +422,42 @@ def test_only_a_file_that_samples_are_read_from_is_opened_in_each_worker(
         f'self.paths = paths\n        self.file = h5py.File("labels.h5")\n        self.labels = self.file["labels"]{read}\n',
     ).replace("return transform(", "return self.labels[index], transform(")
     report = scan(tmp_path, {"net.py": "", "train.py": "import h5py\n" + HEAD + keeps + TRAINING})
+    (found,) = (one.finding for one in report.results if one.finding.rule.code == "GPU303")
+    assert found.help.startswith("open the data set's file in each worker") is opens
+
+
+@pytest.mark.parametrize(
+    ("keeps", "passed", "opens"),
+    [
+        ("self.file = file", "", False),
+        ("self.file = file", ", None", False),
+        ("self.file = file", ", h5py.File('labels.h5')", True),
+        ("self.file = h5py.File(file) if file is not None else None", "", False),
+        ("self.file = h5py.File(file) if file is not None else None", ", 'labels.h5'", True),
+        ("self.file = None\n        if file: self.file = h5py.File(file)", ", file=None", False),
+        ("self.file = None\n        if file: self.file = h5py.File(file)", ", file=name()", True),
+        ("file = file or h5py.File('labels.h5')\n        self.file = file", "", True),
+    ],
+)
+def test_a_file_that_other_calls_pass_is_none_of_the_data_set(
+    tmp_path: Path, keeps: str, passed: str, opens: bool
+) -> None:
+    photos = IMAGES.replace("def __init__(self, paths)", "def __init__(self, paths, file=None)")
+    photos = photos.replace("self.paths = paths\n", f"self.paths = paths\n        {keeps}\n")
+    photos = photos.replace("return transform(", "return self.file and self.file['labels'][index], transform(")
+    data, loader = photos.split("loader =")
+    head = f"import h5py\n{HEAD}"
+    files = {
+        "net.py": "",
+        "data.py": head + data,
+        "train.py": head
+        + "from data import Photos\nloader ="
+        + loader.replace("(paths)", f"(paths{passed})")
+        + TRAINING,
+        "embed.py": head
+        + "from data import Photos\nphotos = Photos(paths, h5py.File('labels.h5'))\nprint(len(photos))\n",
+    }
+    report = scan(tmp_path, files)
     (found,) = (one.finding for one in report.results if one.finding.rule.code == "GPU303")
     assert found.help.startswith("open the data set's file in each worker") is opens
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpulint.cli import main
-from tests.assessment.scans import costs_much
+from tests.assessment.scans import bases, costs_much
 
 LOOP = """\
 import torch
@@ -189,3 +189,106 @@ def test_reads_right_after_another_one_are_said_to_be_brief(
     found = impacts(tmp_path, capsys, "train.py")
     told = f"every step, at least 4 waits, {brief} of them brief, right after another one"
     assert len(found) == 4 and all(one["basis"].startswith(told) for one in found)
+
+
+MATCHING = """\
+import torch
+from scipy.optimize import linear_sum_assignment
+
+class Criterion(torch.nn.Module):
+    def match(self, boxes, targets):
+        if targets.size(0) == 0:
+            return [], []
+        costs = torch.cdist(boxes, targets)
+        return linear_sum_assignment(costs.detach().cpu().numpy())
+
+    def forward(self, outputs, targets):
+        {size}
+        total = outputs.sum()
+        {loop}
+            if len(targets[b]) > 0:
+                rows, columns = self.match(outputs[b], targets[b])
+                total = total + (outputs[b][rows] - targets[b][columns]).abs().sum()
+        return total
+"""
+
+MATCHED = """\
+import torch
+from criterion import Criterion
+from net import Net
+
+model, criterion = Net().cuda(), Criterion()
+for step, (images, targets) in enumerate(loader):
+    loss = {loss}
+    loss.backward()
+    norm = 0.0
+    for weights in model.parameters():
+        norm += weights.grad.norm(2).item() ** 2
+    norms.append(norm)
+    total += loss.item()
+    optimizer.step()
+"""
+_LOSS = "criterion(model(images.cuda()), targets)"
+
+
+@pytest.mark.parametrize(
+    ("size", "loop", "loss", "waits"),
+    [
+        ("B, K = outputs.shape[:2]", "for b in range(B):", _LOSS, True),
+        ("B = int(outputs.shape[0])", "for b in range(B):", _LOSS, True),
+        ("b = 0", "with torch.no_grad():", _LOSS, False),
+        ("B = 3", "for b in range(B):", _LOSS, False),
+        (
+            "B, K = outputs.shape[:2]",
+            "for b in range(B):",
+            f"{_LOSS} if step % 100 == 0 else model(images.cuda()).mean()",
+            False,
+        ),
+    ],
+)
+def test_a_step_that_waits_for_each_sample_gains_nothing_by_a_few_reads(
+    tmp_path: Path, size: str, loop: str, loss: str, waits: bool
+) -> None:
+    files = {"criterion.py": MATCHING.format(size=size, loop=loop), "train.py": MATCHED.format(loss=loss)}
+    found = [one for one in bases(tmp_path, files, "GPU305") if "the host needs" not in one]
+    assert found
+    assert any(one.startswith(("medium", "high")) for one in found) is not waits
+    assert any("criterion.py:9 waits in any case" in one for one in found) is waits
+
+
+COUNTED = """\
+import torch
+from net import Net
+
+model = Net().cuda()
+
+def score(outputs, targets):
+    right = 0.0
+    for i in range(outputs.size(0)):
+        found = torch.where(outputs[i] > 0)[0]
+        for c in range({classes}):
+            right += (outputs[i, c] == targets[i, c]).sum().item()
+        ends.append(found)
+    return right
+
+for images, targets in loader:
+    outputs = model(images.cuda())
+    loss = criterion(outputs, targets.cuda())
+    loss.backward()
+    for weights in model.parameters():
+        norm += weights.grad.norm(2).item() ** 2
+    total += loss.item()
+    optimizer.step()
+    hits += score(outputs, targets.cuda())
+"""
+
+
+@pytest.mark.parametrize(("classes", "low"), [(1, True), (80, False)])
+def test_what_waits_for_each_sample_beside_reads_of_weights(tmp_path: Path, classes: int, low: bool) -> None:
+    program = COUNTED.format(classes=classes)
+    if classes == 1:
+        program = program.replace("        for c in range(1):\n            right", "        right").replace(
+            "i, c]", "i]"
+        )
+    found = [one for one in bases(tmp_path, {"train.py": program}, "GPU305") if "the host needs" not in one]
+    assert found and all(one.startswith("low") for one in found) is low

@@ -211,6 +211,9 @@ def test_a_launcher_overrides_the_default(tmp_path: Path) -> None:
         ),
         ("from dataclasses import dataclass\n@dataclass\nclass C:\n    a: int = 1\nlook(C(a=5).a)\n", [5]),
         ("import click\n@click.command()\n@click.option('--n', default=3)\ndef main(n):\n    look(n)\n", [3]),
+        ("import click\n@click.command()\n@click.option('--n', default=3)\ndef main(n=4):\n    look(n)\n", [3]),
+        ("import click\n@click.command()\n@click.option('--n', type=int)\ndef main(n=None):\n    look(n)\n", [None]),
+        ("import click\n@click.command()\n@click.option('--m')\ndef main(n=4):\n    look(n)\n", [4]),
         ("import typer\ndef main(n: int = typer.Option(3)):\n    look(n)\n", [3]),
     ],
 )

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import deque
+from functools import partial
 
 from gpulint import regex
 from gpulint.documents.python import walk
@@ -24,12 +25,15 @@ from gpulint.semantic.path_conditions import conditions, is_ending
 from gpulint.semantic.points_to import Resolver
 from gpulint.training.cuda_tests import excludes_cuda
 from gpulint.training.default_tests import is_by_choice
+from gpulint.training.empty_tests import says_filled
 from gpulint.training.guards import Guards, is_of_processes
 from gpulint.workspace.module_index import FUNCTIONS, LOOPS, ModuleIndex, NodeRef, last_name
 from gpulint_rules.data.handed_values import decided
 from gpulint_rules.data.needed_waits import counted_masks, is_cast, is_needed, looked_at, timed_waits
+from gpulint_rules.data.sample_loops import passes_samples
 from gpulint_rules.data.short_texts import shortened
 from gpulint_rules.data.tested_copies import tests_of_copied
+from gpulint_rules.data.wait_counts import inner_loops
 
 MAX_CALLS = 6
 """Most calls from the loop to the function that waits."""
@@ -52,6 +56,36 @@ class _Block:
     node: ast.AST
     known: frozenset[tuple[int, bool]]
     calls: tuple[NodeRef, ...]
+    samples: bool | None = None
+    """Whether this is done for each sample of a batch; None where that does not matter."""
+
+
+@query
+def wait_for_samples(project: Project, module: ModuleIndex, loop: ast.AST, saved: frozenset[ast.AST]) -> NodeRef | None:
+    """Return the first place that waits for a value of each sample of a batch, in a loop over them in the body of
+    ``loop`` or in the functions that it calls; none of those that are ``saved``. That samples may be empty (``if
+    len(boxes) > 0``) says nothing: not all are."""
+    todo = deque([_Block(module, loop, _NOTHING, (), False)])
+    seen: set[tuple[ast.AST, bool]] = {(loop, False)}
+    while todo:
+        current = todo.popleft()
+        for node in _waits_in(project, current, False):
+            if node not in saved and _is_of_sample(current, node):
+                return NodeRef(current.module, node)
+        for call, callee in _called_in(project, current) if len(current.calls) < MAX_CALLS else ():
+            samples = _is_of_sample(current, call.node)
+            if (callee.node, samples) not in seen and len(seen) < MAX_FUNCTIONS:
+                seen.add((callee.node, samples))
+                todo.append(_Block(callee.module, callee.node, _NOTHING, (*current.calls, call), samples))
+    return None
+
+
+def _is_of_sample(current: _Block, node: ast.AST) -> bool:
+    """Return whether a place of a block runs once for each sample of a batch."""
+    return bool(current.samples) or (
+        current.samples is not None
+        and any(map(partial(passes_samples, current.module), inner_loops(current.module, node, current.node)))
+    )
 
 
 @query
@@ -217,6 +251,7 @@ def _runs_always(project: Project, current: _Block, node: ast.AST, *, explores: 
             (id(test), holds) not in current.known
             and _may_differ(module, test, holds)
             and decided(current.calls, module, test) is not holds
+            and not (says_filled(module, test, holds) and _is_of_sample(current, node))
             and not (explores and _EXPLORES.search(ast.unparse(test)))
             for test, holds in conditions(module, node, current.node)
         )

@@ -33,7 +33,7 @@ def single_rounds(
     outermost, single = set[ast.AST](), set[ast.AST]()
     for sync, context in found:
         inner = inner_loops(module, sync.node, context.loop.node)
-        outermost.update([one for one in inner if _passes_samples(module, one)][-1:])
+        outermost.update([one for one in inner if passes_samples(module, one)][-1:])
         single.update(one for one in inner if has_one_entry(project, module, one))
     of_one = outermost if outermost and all(_draws_one(project, *loop) for loop in loops) else set[ast.AST]()
     return frozenset(single | of_one)
@@ -55,7 +55,7 @@ def _has_batches_of_one(project: Project, loader: Loader) -> bool:
     )
 
 
-def _passes_samples(module: ModuleIndex, loop: ast.AST) -> bool:
+def passes_samples(module: ModuleIndex, loop: ast.AST) -> bool:
     """Return whether a loop counts the samples of a batch: ``for i in range(labels.size(0))``."""
     match loop:
         case ast.For(iter=source, target=target) | ast.comprehension(iter=source, target=target):
@@ -67,8 +67,10 @@ def _passes_samples(module: ModuleIndex, loop: ast.AST) -> bool:
     size, names = source.args[0], 0
     while isinstance(size, ast.Name) and not is_batch_size(size.id) and names < MAX_NAMES:
         bound = reaching(module, module.scope(size).lookup(size.id), size)
-        if len(bound) != 1 or bound[0].value is None or bound[0].path:
+        if len(bound) != 1 or bound[0].value is None:
             return False
+        if bound[0].path:
+            return bound[0].path == (0,) and _is_shape(bound[0].value)
         size, names = bound[0].value, names + 1
     if isinstance(size, ast.Name | ast.Attribute):
         return is_batch_size(last_name(size))
@@ -79,6 +81,8 @@ def _passes_samples(module: ModuleIndex, loop: ast.AST) -> bool:
 def _dimension(size: ast.expr) -> int | None:
     """Return the dimension of a tensor of which this is the size; None for anything else."""
     match size:
+        case ast.Call(func=ast.Name(id="int"), args=[inner]):
+            return _dimension(inner)
         case ast.Call(
             func=ast.Attribute(value=ast.Name() | ast.Attribute(), attr="size"), args=[ast.Constant(value=int(number))]
         ):
@@ -88,6 +92,19 @@ def _dimension(size: ast.expr) -> int | None:
         ):
             return number
     return None
+
+
+def _is_shape(value: ast.expr) -> bool:
+    """``outputs.shape``, ``outputs.shape[:2]``, ``outputs.size()``"""
+    match value:
+        case (
+            ast.Attribute(attr="shape")
+            | ast.Subscript(value=ast.Attribute(attr="shape"), slice=ast.Slice(lower=None, step=None))
+        ):
+            return True
+        case ast.Call(func=ast.Attribute(attr="size"), args=[], keywords=[]):
+            return True
+    return False
 
 
 def _picks_first(loop: ast.AST, index: str) -> bool:

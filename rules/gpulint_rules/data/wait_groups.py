@@ -28,7 +28,7 @@ from gpulint_rules.data.handed_values import runs_few_handed
 from gpulint_rules.data.lightning_logs import is_read_anyway
 from gpulint_rules.data.needed_waits import decides_by_sum, is_cast, is_needed, other_waits, tests_itself
 from gpulint_rules.data.repeated_waits import is_repeated, times_called, times_reached, writes_of
-from gpulint_rules.data.round_waits import wait_in_rounds
+from gpulint_rules.data.round_waits import wait_in_rounds, waits_for_samples
 from gpulint_rules.data.sample_loops import single_rounds
 from gpulint_rules.data.sample_waits import wait_in_samples
 from gpulint_rules.data.shown_values import is_shown, is_shown_itself, same_values
@@ -61,6 +61,8 @@ to catch up with; of the findings of plain reads in sets 39 to 43 whose reasons 
 none, and for 5 of those with loading in the training process; benchmarks/verdicts/usefulness)."""
 IN_BRANCH = 0.5
 """What a place under a condition counts, to tell which place of a loop waits most (assumed)."""
+_Found = Sequence[tuple[SyncPoint, LoopContext]]
+"""Reads, each with the loop that it is for."""
 _ELEMENTS = 16
 """Elements of an evaluation batch, where the number is unknown (assumed)."""
 
@@ -129,12 +131,7 @@ def _may_be_passed(module: ModuleIndex, sync: SyncPoint, context: LoopContext) -
     return is_seldom(module, *place) or is_late(module, *place) or bool(uncertain(module, [place]))
 
 
-def _group_of(
-    project: Project,
-    module: ModuleIndex,
-    found: Sequence[tuple[SyncPoint, LoopContext]],
-    unsure: frozenset[ast.AST] = frozenset(),
-) -> Group:
+def _group_of(project: Project, module: ModuleIndex, found: _Found, unsure: frozenset[ast.AST] = frozenset()) -> Group:
     """Return the same of waits that all count. Those under conditions that may never hold count only if there are no
     others; ``unsure`` ones say nothing of what each round waits for."""
     loop = found[0][1].loop.node
@@ -162,6 +159,8 @@ def _group_of(
     numbers = shallow and _reads_numbers(module, found, run)
     fed = FROM_WORKERS if numbers and comes_from_workers(project, module, found) else 1
     first = _first(project, module, staying, either, loop)
+    if waits_for_samples(module, first, deep, loop):
+        saved, beside = min(saved, len(run)), True
     kept = BESIDE if beside and unconditional(project, module, others, loop) else None
     return Group(
         max(saved, 0.0) * (BESIDE if called or beside else fed)

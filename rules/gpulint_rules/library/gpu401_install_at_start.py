@@ -65,6 +65,7 @@ from gpulint.source import Span
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.workspace.module_index import ModuleIndex, source_text
 from gpulint_rules.library import install_costs
+from gpulint_rules.library.failed_imports import follows_failed_import
 from gpulint_rules.library.install_advice import OF_NEWER_CODE, advice, advice_on_list
 from gpulint_rules.library.install_words import is_build, listed, pip, quoted, short
 
@@ -265,7 +266,7 @@ def _from_python(document: Document, module: ModuleIndex, project: Project) -> I
         if (
             not any(install in text for install in _SHELL_INSTALL)
             or _TOOLS_ONLY.search(text)
-            or _falls_back(module, call)
+            or follows_failed_import(project, module, call)
             or any(_ELSEWHERE.search(source_text(module, test)) for test, _ in conditions(module, call))
             or any(span.line <= line <= span.end_line for line in reported if (span := module.syntax.span(call)))
         ):
@@ -281,11 +282,6 @@ def _from_python(document: Document, module: ModuleIndex, project: Project) -> I
                 f"the GPU program runs `{short(line)}` at start",
                 Installed("pip", (f"RUN {run}",)),
             )
-
-
-def _falls_back(module: ModuleIndex, call: ast.Call) -> bool:
-    """``except ImportError``: nothing is installed where the image has the package."""
-    return any(isinstance(up, ast.ExceptHandler) for up in module.syntax.ancestors(call))
 
 
 def _strings(node: ast.AST) -> list[str]:
