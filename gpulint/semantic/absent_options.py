@@ -98,15 +98,24 @@ def options_missing(
     if not isinstance(node, ast.FunctionDef) or module.path.suffix != ".py" or where.path.suffix != ".py":
         return ()
     found = []
-    for part in walk(node):
+    for part, name in _reads_of_parameters(where, node):
+        handed = argument_of(node, call, name)
+        made = _held(project, module, handed) if isinstance(handed, ast.Name) else None
+        if made is not None and part.attr not in made.names | _ALWAYS:
+            seen = _Namespace(made.names, (*made.paths, module.path))
+            found += [part] if not _may_be_set(project, where, part, seen) else []
+    return tuple(found)
+
+
+@query
+def _reads_of_parameters(module: ModuleIndex, function: ast.FunctionDef) -> tuple[tuple[ast.Attribute, str], ...]:
+    """Return what a function reads of those of its parameters that are named like the arguments of a program."""
+    found = []
+    for part in walk(function):
         match part:
             case ast.Attribute(value=ast.Name(id=name) as value, ctx=ast.Load()) if _NAMED.fullmatch(name):
-                bindings = reaching(where, where.scope(value).lookup(name), value)
-                handed = argument_of(node, call, name) if _is_parameter_of(bindings, node) else None
-                made = _held(project, module, handed) if isinstance(handed, ast.Name) else None
-                if made is not None and part.attr not in made.names | _ALWAYS:
-                    seen = _Namespace(made.names, (*made.paths, module.path))
-                    found += [part] if not _may_be_set(project, where, part, seen) else []
+                if _is_parameter_of(reaching(module, module.scope(value).lookup(name), value), function):
+                    found.append((part, name))
     return tuple(found)
 
 

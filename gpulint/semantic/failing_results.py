@@ -148,12 +148,14 @@ def _lacks_options(project: Project, module: ModuleIndex, call: ast.Call) -> boo
     if len(found) != 1 or not isinstance(found[0].node, ast.FunctionDef) or found[0].node.decorator_list:
         return False
     function, where = found[0].node, found[0].module
+    missing = options_missing(project, module, call, found[0])
     return (
-        function in where.syntax.tree.body
+        bool(missing)
+        and function in where.syntax.tree.body
         and not _yields(function)
         and any(
             _always(where, part, function) and not works_before(where, part, function, step_of(where, part))
-            for part in options_missing(project, module, call, found[0])
+            for part in missing
         )
     )
 
