@@ -38,7 +38,8 @@ _TYPE = regex.compile(r"^torch\.(bool|long|int|half|double|(bfloat|float|u?int)\
 def leaves_model_on_host(project: Project, module: ModuleIndex, loop: LoopNode) -> bool:
     """Return whether a loop moves its batches to what may be a GPU and passes them to a model of the tree or of
     torchvision, and nothing of its programs moves anything but batches."""
-    moved = [one for one in _batch_moves(project, module) if one in set(walk(loop))]
+    inside = {*walk(loop)}
+    moved = [one for one in _batch_moves(project, module) if one in inside]
     if not moved:
         return False
     names = {name for call in moved for name in _kept_as(module, call)}

@@ -105,14 +105,14 @@ def _keeps_open(
     resolver = project.fact(Resolver)
     for where, base in resolver.mro(module, owner):
         for (home, name), stored in where.attributes.items():
+            if home is not base or is_given_up(base, name):
+                continue
             made = [
                 part
                 for one in stored
                 if (value := _bound(one)) is not None and _is_constructed(where, base, one.node)
                 for part in stored_for(project, where, value, maker)
             ]
-            if home is not base or not made or is_given_up(base, name):
-                continue
             if any(_is_open(project, one.module, one.node, kind) for one in made) and _reads_samples(base, name):
                 return True
             plain = kind == "file" and any(_is_plain_file(project, one.module, one.node) for one in made)

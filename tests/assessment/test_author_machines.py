@@ -217,7 +217,12 @@ def test_logs_of_several_programs_are_told_apart_by_their_names(tmp_path: Path) 
 
 def test_a_job_that_requests_gpus_outweighs_notes_and_logs(tmp_path: Path) -> None:
     job = "#!/bin/bash\n#SBATCH --gres=gpu:1\npython other.py\n"
-    more = {"train.log": "Using device: cpu\n", "README.md": "`train.py`: trained on CPU.\n", "job.sh": job, "other.py": ""}
+    more = {
+        "train.log": "Using device: cpu\n",
+        "README.md": "`train.py`: trained on CPU.\n",
+        "job.sh": job,
+        "other.py": "",
+    }
     assert _program(tmp_path, **more).startswith("high")
 
 
