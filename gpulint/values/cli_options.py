@@ -8,7 +8,7 @@ so: their arguments come first.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from gpulint.documents.call_syntax import default_of
@@ -33,15 +33,11 @@ if TYPE_CHECKING:
     from gpulint.values.config_files import ConfigFiles
     from gpulint.values.constants import Value
 
-_INTO_CLASSES = frozenset(
-    {"parse_args_into_dataclasses", "parse_args_and_config", "parse_yaml_file", "parse_json_file"}
-)
+_INTO_CLASSES = frozenset("parse_args_into_dataclasses parse_args_and_config parse_yaml_file parse_json_file".split())
 _PARSE = _INTO_CLASSES | {"parse_args", "parse_known_args", "parse_intermixed_args", "get_args"}
 _CLASS_PARSERS = ("HfArgumentParser", "TrlParser", "H4ArgumentParser")
 """What fills data classes from the command line."""
-_NAMESPACES = frozenset(
-    {"args", "opt", "opts", "options", "params", "flags", "FLAGS", "config", "cfg", "hparams", "conf", "hps", "parsed"}
-)
+_NAMESPACES = frozenset("args opt opts options params flags FLAGS config cfg hparams conf hps parsed".split())
 
 
 class Options:
@@ -89,6 +85,16 @@ class Options:
             if isinstance(parsed, ast.Call) and last_name(parsed.func) in _INTO_CLASSES:
                 yield from self._parsed_field(made.module, name)
                 return
+
+    def of_programs(self, ref: NodeRef, is_own: Callable[[ModuleIndex], bool]) -> list[Value] | None:
+        """Return the values of ``args.name`` by the likeliest own program; None where ``lookup`` finds just these."""
+        if not isinstance(ref.node, ast.Attribute) or any(self._filled(ref.module, ref.node.value, ref.node.attr)):
+            return None
+        place = ref.module, ref.node.value, ref.node.attr
+        own = self.declarations(*place, is_own)
+        if not own or own == self.declarations(*place):
+            return None
+        return [value for option in own for value in self._option(option, ref.node.attr)]
 
     def _field(self, field: NodeRef, name: str) -> Iterator[Value]:
         """The values that launchers pass for a field that declares an option, and its default."""
@@ -190,10 +196,12 @@ class Options:
 
     # -- where the options of a namespace are declared -----------------------------------------------------------------
 
-    def declarations(self, module: ModuleIndex, base: ast.expr, name: str) -> list[NodeRef]:
-        """Declarations of an option in the likeliest module that has any."""
-        found = (self._own(module, base, list(self._declared(home, name))) for home in self._homes(module, base))
-        return next(filter(None, found), [])
+    def declarations(
+        self, module: ModuleIndex, base: ast.expr, name: str, is_own: Callable[[ModuleIndex], bool] | None = None
+    ) -> list[NodeRef]:
+        """Declarations of an option in the likeliest module that has any, of own ones if that is said."""
+        homes = (home for home in self._homes(module, base) if is_own is None or is_own(home))
+        return next(filter(None, (self._own(module, base, list(self._declared(home, name))) for home in homes)), [])
 
     def _filled(self, module: ModuleIndex, base: ast.expr, name: str) -> Iterator[Value]:
         """The values of an option in files whose keys become attributes of the namespace once it is parsed."""

@@ -34,6 +34,12 @@ _OUTPUT = regex.compile(
     r"""|\[Clang \d[\d.]{0,20} \(clang-\d|\[MSC v\.\d|\bmacOS-\d|\bDarwin Kernel Version\b"""
 )
 """Output of a cell that tells where it ran."""
+_OUTPUT_OF_MAC = regex.compile(
+    r"[\"' (]/(opt/homebrew/|Library/Frameworks/Python|Users/\w[^\"\n]{0,200}/site-packages/)"
+)
+_CONDA_OF_MAC = regex.compile(r"[\"' (]/opt/(ana|mini)conda3/lib/python3")
+"""Folders of packages in the output of a cell; the installer of Anaconda for macOS takes one that Linux may have."""
+_FINDER = ".DS_Store"
 _SHELL = frozenset({".sh", ".sbatch", ".slurm", ".pbs"})
 _PROGRAM = regex.compile(r"\bpython\S{0,20} [^\n]{0,300}\.py\b")
 _SHELL_OF_WINDOWS = regex.compile(
@@ -105,12 +111,24 @@ def is_run_on_desktop(project: Project, path: Path) -> bool:
 def may_be_set_up_on_desktop(project: Project, path: Path) -> bool:
     """Return whether files tell that a program is run on Windows or macOS, or the documentation in a folder above it
     says how to set it up there, and no job starts it."""
-    if is_run_on_desktop(project, path):
+    if is_run_on_desktop(project, path) or _was_run_on_mac(project, path):
         return True
     if project.fact(JobIndex).launches_of(path):
         return False
     folders = [folder for folder in path.parents if folder == project.root or folder.is_relative_to(project.root)]
     return any(_is_documented_for_desktop(project, folder) for folder in folders)
+
+
+def _was_run_on_mac(project: Project, path: Path) -> bool:
+    """Return whether the output of a notebook names folders of packages that macOS has, or that of Anaconda where the
+    Finder has left a file beside it or at the root."""
+    if path.suffix != ".ipynb":
+        return False
+    text = _text(project, path)
+    if regex.occurs(_OUTPUT_OF_MAC, text):
+        return True
+    seen = any(project.exists(folder / _FINDER) for folder in (path.parent, project.root))
+    return seen and regex.occurs(_CONDA_OF_MAC, text)
 
 
 @query

@@ -13,11 +13,13 @@ from gpulint.documents.call_syntax import keyword_value
 from gpulint.launch.job_index import JobIndex
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.programs.cpu_starts import is_without_gpu
+from gpulint.programs.import_chains import may_lead_to
 from gpulint.query import query
 from gpulint.semantic.callers import is_on_each_way
 from gpulint.semantic.path_conditions import conditions, parts_of
+from gpulint.semantic.points_to import Resolver
 from gpulint.training.loader_calls import Loader
-from gpulint.values.constants import Constants, ConstantSet, Value
+from gpulint.values.constants import Constants, ConstantSet, Value, values_key
 from gpulint.values.option_calls import declaring_calls, flags
 from gpulint.workspace.module_index import ModuleIndex, NodeRef
 
@@ -37,11 +39,24 @@ _OFF = frozenset({"false", "0", "no", "off"})
 def settings_of(project: Project, loader: Loader, argument: NodeRef) -> ConstantSet:
     """Return what is known of an argument of a loader, without what only commands pass that do not draw from it, or
     keep the program on the CPU; all of it if nothing else is known."""
-    known = project.fact(Constants).of(argument.module, argument.node)
+    known = _of_makers(project, loader, argument) or project.fact(Constants).of(argument.module, argument.node)
     if not any(value.source == "launcher" for value in known.values):
         return known
     left = [used for value in known.values if (used := _in_use(project, loader, value)) is not None]
     return ConstantSet(tuple(left), known.unknown) if left else known
+
+
+def _of_makers(project: Project, loader: Loader, argument: NodeRef) -> ConstantSet | None:
+    """Return what is known of an option that several programs declare, of which the likeliest never imports the module
+    that makes a loader (``self.workers = args.workers`` of a base class): by those that do; None where that does not
+    apply."""
+    (ref, *more) = project.fact(Resolver).points_to(argument.module, argument.node) or [argument]
+    if more or ref.path:
+        return None
+    values = project.fact(Constants).options.of_programs(ref, lambda home: may_lead_to(project, home, loader.module))
+    if values is None:
+        return None
+    return ConstantSet(tuple(dict.fromkeys(values_key(values))), () if values else (ref,))
 
 
 def _in_use(project: Project, loader: Loader, value: Value) -> Value | None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from gpulint.fix import Fix
+
 MakeJob = Callable[..., Any]
 
 IMPORTED = """\
@@ -213,3 +215,100 @@ def test_the_default_of_an_option_is_in_force_where_a_constructor_gets_all_optio
     assert edit.path.name == changed.partition(":")[0]
     line = files[edit.path.name].splitlines()[edit.span.line - 1]
     assert ("add_argument" in line) is (":" in changed)
+
+
+BASE = """\
+class Source:
+    def __init__(self, args):
+        self.args = args
+        self.num_workers = args.num_workers
+"""
+PHOTOS = """\
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset
+from torchvision.transforms.functional import to_tensor
+
+from base import Source
+
+
+class Photos(Dataset):
+    def __init__(self, names):
+        self.names = names
+
+    def __len__(self):
+        return len(self.names)
+
+    def __getitem__(self, index):
+        return to_tensor(Image.open(self.names[index]))
+
+
+class PhotoSource(Source):
+    def make_loader(self):
+        return DataLoader(Photos(open(self.args.names).read().split()), batch_size=64, num_workers=self.num_workers)
+"""
+DRAWINGS = """\
+from base import Source
+
+
+class DrawingSource(Source):
+    def sizes(self):
+        return [len(name) for name in open(self.args.names)]
+"""
+OTHER_PROGRAM = """\
+import argparse
+
+from drawings import DrawingSource
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--names", default="names.txt")
+    parser.add_argument("--num_workers", type=int, default=0)
+    print(DrawingSource(parser.parse_args()).sizes())
+"""
+OWN_PROGRAM = """\
+import argparse
+
+import torch
+
+from photos import PhotoSource
+
+
+def main(args):
+    model = torch.nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(9):
+        for x in PhotoSource(args).make_loader():
+            model(x.cuda()).sum().backward()
+            optimizer.step()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--names", default="names.txt")
+    parser.add_argument("--num_workers", type=int, default=8)
+    main(parser.parse_args())
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "imported", "edited"),
+    [
+        ("8", "", []),
+        ("0", "", ["train.py"]),
+        ("8", "import photos\n", ["augment.py"]),
+        ("8", "import importlib\n\nphotos = importlib.import_module('photos')\n", ["augment.py"]),
+    ],
+)
+def test_options_of_programs_that_never_import_what_makes_the_loader(
+    job: MakeJob, number: str, imported: str, edited: list[str]
+) -> None:
+    files = {
+        "augment.py": imported + OTHER_PROGRAM,
+        "base.py": BASE,
+        "drawings.py": DRAWINGS,
+        "photos.py": PHOTOS,
+        "train.py": OWN_PROGRAM.replace("default=8", f"default={number}"),
+    }
+    found = job(files).scan("GPU303")
+    assert [edit.path.name for one in found if isinstance(one.fix, Fix) for edit in one.fix.edits] == edited
+    assert bool(found) is bool(edited)

@@ -212,3 +212,30 @@ def test_settings_of_a_mac_for_a_data_set_that_is_not_seen(job: MakeJob) -> None
     files = {"train.py": program, "settings.yaml": SETTINGS.replace("ROOT", MAC)}
     results = [one for one in job(files).scan("GPU303") if one.finding.path.name == "settings.yaml"]
     assert results and all(isinstance(one.fix, Declined) for one in results)
+
+
+NOTEBOOK = """\
+{"cells": [{"cell_type": "code", "execution_count": 1, "metadata": {}, "source": ["from train import main\\n", "main"],
+ "outputs": [{"name": "stdout", "output_type": "stream", "text": ["found: torch in FOLDER/torch (2.9.0)\\n"]}]}],
+ "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+"""
+
+
+@pytest.mark.parametrize(
+    ("folder", "beside", "is_mac"),
+    [
+        ("/opt/anaconda3/lib/python3.12/site-packages", ".DS_Store", True),
+        ("/opt/anaconda3/lib/python3.12/site-packages", "notes.txt", False),
+        ("/opt/homebrew/lib/python3.12/site-packages", "notes.txt", True),
+        ("/usr/local/lib/python3.12/dist-packages", ".DS_Store", False),
+    ],
+)
+@pytest.mark.parametrize("data", [LAMBDA, NAMED])
+def test_the_output_of_a_notebook_tells_that_the_loader_is_drawn_from_on_macos(
+    job: MakeJob, folder: str, beside: str, is_mac: bool, data: str
+) -> None:
+    made = job({"train.py": program(data), "look.ipynb": NOTEBOOK.replace("FOLDER", folder), beside: "\n"})
+    if is_mac and data == LAMBDA:
+        assert made.refusal("GPU303").startswith("`dataset` holds a lambda")
+    else:
+        assert made.offer("GPU303").changes
