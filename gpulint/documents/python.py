@@ -46,6 +46,8 @@ _IN_BLOCKS = (ast.stmt, ast.ExceptHandler, ast.match_case)
 _WITH_GAPS = ("keys", "kw_defaults")
 """Lists that hold None where nothing is written."""
 
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+
 
 def children(node: ast.AST) -> list[ast.AST]:
     """Direct children in source order, without the markers for contexts and operators."""
@@ -68,6 +70,15 @@ def walk(node: ast.AST) -> list[ast.AST]:
     found = [node]
     for part in found:
         found += children(part)
+    return found
+
+
+def walk_own(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.AST]:
+    """The nodes below a function, without those of the functions and classes in it."""
+    found: list[ast.AST] = list(function.body)
+    for part in found:
+        if not isinstance(part, _SCOPES):
+            found += children(part)
     return found
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from gpulint.documents.python import walk
+from gpulint.documents.python import walk, walk_own
 from gpulint.query import cyclic
 from gpulint.semantic.absent_members import absent_members
 from gpulint.semantic.absent_options import absent_options, options_missing
@@ -179,7 +179,7 @@ def _differs(function: FunctionNode, wanted: list[ast.expr]) -> bool:
         return False
     if _returns_nothing(function):
         return True
-    returned = [part.value for part in _own(function) if isinstance(part, ast.Return)]
+    returned = [part.value for part in walk_own(function) if isinstance(part, ast.Return)]
     return not any(isinstance(one, ast.Starred) for one in wanted) and all(
         isinstance(value, ast.Tuple)
         and len(value.elts) != len(wanted)
@@ -190,15 +190,6 @@ def _differs(function: FunctionNode, wanted: list[ast.expr]) -> bool:
 
 def _yields(function: FunctionNode) -> bool:
     return any(isinstance(part, ast.Yield | ast.YieldFrom) for part in walk(function))
-
-
-def _own(function: FunctionNode) -> list[ast.AST]:
-    """The nodes of a function without those of the functions in it."""
-    found: list[ast.AST] = list(function.body)
-    for part in found:
-        if not isinstance(part, _SEPARATE):
-            found += ast.iter_child_nodes(part)
-    return found
 
 
 def _returns_nothing(function: FunctionNode) -> bool:

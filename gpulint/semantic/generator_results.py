@@ -6,16 +6,17 @@ import ast
 import types
 from typing import TYPE_CHECKING
 
+from gpulint.documents.python import walk_own
 from gpulint.query import cyclic, query
 from gpulint.semantic.chosen_returns import is_ruled_out
 from gpulint.semantic.failing_calls import is_only
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.straight_lines import constant_at
-from gpulint.workspace.module_index import FUNCTIONS, BindingKind
+from gpulint.workspace.module_index import BindingKind
 
 if TYPE_CHECKING:
     from gpulint.project import Project
-    from gpulint.workspace.module_index import FunctionNode, ModuleIndex
+    from gpulint.workspace.module_index import ModuleIndex
 
 _OF_MODULES = frozenset({"parameters", "named_parameters", "modules", "named_modules", "buffers", "named_buffers"})
 """Methods of PyTorch's modules that return generators."""
@@ -23,7 +24,6 @@ _OTHERS = ("paddle", "mindspore", "tinygrad")
 """Libraries whose modules return lists."""
 _MEMBERS = frozenset({*dir(types.GeneratorType), "next"})
 """Attributes of generators, of Python 2 as well."""
-_SEPARATE = (*FUNCTIONS, ast.Lambda, ast.ClassDef, ast.GeneratorExp)
 
 
 @query
@@ -77,7 +77,7 @@ def _returns_generator(project: Project, module: ModuleIndex, call: ast.Call, pa
         where is not module and not is_only(project, found[0])
     ):
         return False
-    own = _own(function)
+    own = walk_own(function)
     if any(isinstance(part, ast.Yield | ast.YieldFrom) for part in own):
         return not path
     known = _with_constants(module, call)
@@ -85,15 +85,6 @@ def _returns_generator(project: Project, module: ModuleIndex, call: ast.Call, pa
     return bool(returns) and all(
         part.value is not None and _is_generator(project, where, part.value, path) for part in returns
     )
-
-
-def _own(function: FunctionNode) -> list[ast.AST]:
-    """The nodes of a function without those of the functions in it."""
-    found: list[ast.AST] = list(function.body)
-    for part in found:
-        if not isinstance(part, _SEPARATE):
-            found += ast.iter_child_nodes(part)
-    return found
 
 
 def _with_constants(module: ModuleIndex, call: ast.Call) -> ast.Call:
