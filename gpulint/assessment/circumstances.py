@@ -269,7 +269,7 @@ CIRCUMSTANCES: tuple[Circumstance, ...] = (
     Circumstance("one of dozens of loaders", TO_LOW, worker_facts.is_one_of_dozens, kinds=_IN_PROCESS),
     Circumstance("restarted after some batches", TO_LOW, worker_facts.starts_anew, kinds=_IN_PROCESS),
     Circumstance(
-        "passed over in each step of another loader", TO_LOW, worker_facts.is_passed_in_steps, kinds=_IN_PROCESS
+        "iterated over in each step of another loader", TO_LOW, worker_facts.is_iterated_in_steps, kinds=_IN_PROCESS
     ),
     Circumstance("workers start again for each pass", 1, worker_facts.restarts_for_little, kinds=_IN_PROCESS),
     Circumstance("a linear probe on small images", 1, linear_probes.probes_small_images, kinds=_IN_PROCESS),

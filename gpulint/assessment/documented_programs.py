@@ -83,11 +83,14 @@ def _is_in_files(project: Project, path: Path) -> bool:
 @query
 def _documents_program(project: Project) -> bool:
     """Return whether notes, scripts or jobs name a program: what no module imports, or what starts itself."""
-    users = project.fact(GpuPrograms).users
-    return any(
-        path.suffix == ".py" and (project.contains(path, b"__main__") or not any(True for _ in users(path)))
-        for path in sorted(_documented(project))[:MAX_PROGRAMS]
-    )
+    documented = sorted(_documented(project))[:MAX_PROGRAMS]
+    return any(path.suffix == ".py" and is_program(project, path) for path in documented)
+
+
+@query
+def is_program(project: Project, path: Path) -> bool:
+    """Return whether a module starts itself, or no module imports it."""
+    return project.contains(path, b"__main__") or not any(True for _ in project.fact(GpuPrograms).users(path))
 
 
 @query

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from gpulint.assessment.constants import figure, table
-from gpulint.assessment.documented_programs import has_readme, is_documented
+from gpulint.assessment.documented_programs import has_readme, is_documented, is_program
 from gpulint.programs.gpu_programs import MAX_USERS, GpuPrograms
 from gpulint.query import query
 
@@ -47,14 +47,9 @@ def _signs(project: Project, path: Path) -> int:
 def _programs(project: Project, path: Path) -> tuple[Path, ...]:
     """Return the programs that run a module, only documented ones if there are any."""
     users = islice(project.fact(GpuPrograms).users(path), MAX_USERS)
-    programs = [one for one in users if _is_program(project, one)]
+    programs = [one for one in users if is_program(project, one)]
     documented = [one for one in programs if is_documented(project, one)]
     return tuple((documented or programs)[:MAX_PROGRAMS])
-
-
-@query
-def _is_program(project: Project, path: Path) -> bool:
-    return project.contains(path, b"__main__") or not any(True for _ in project.fact(GpuPrograms).users(path))
 
 
 @cache

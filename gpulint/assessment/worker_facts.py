@@ -168,14 +168,14 @@ def starts_anew(subject: Subject) -> bool:
     return loader is not None and restarted_loaders.is_started_anew(subject.project, loader)
 
 
-def is_passed_in_steps(subject: Subject) -> bool:
-    """Return whether each step of another loader passes over samples in memory that take little work: a pass is over
-    in about the time in which workers draw their first batches."""
+def is_iterated_in_steps(subject: Subject) -> bool:
+    """Return whether each step of another loader iterates over samples in memory that take little work, which is done
+    in about the time in which workers make their first batches."""
     loader = _loader(subject)
     work = subject.project.fact(ItemWorks).of(loader) if loader is not None else None
     if loader is None or work is None or not work.known or not _LITTLE.issuperset(work.kinds):
         return False
-    return restarted_loaders.is_passed_in_steps(subject.project, loader)
+    return restarted_loaders.is_iterated_in_steps(subject.project, loader)
 
 
 def keeps_batches(subject: Subject) -> bool:

@@ -112,7 +112,7 @@ def _fails_for_environment(project: Project, module: ModuleIndex, test: ast.expr
 
 
 def _fails_for_default(project: Project, module: ModuleIndex, option: ast.Attribute, wanted: bool) -> bool:
-    """Return whether the default of an option that no launcher passes asks for a variable of the environment that is
+    """Return whether the default of an option that no launcher passes tests a variable of the environment that is
     seldom set (``debug: bool = "DEBUG" in os.environ``)."""
     defaults = list[NodeRef]()
     for made in project.fact(Resolver).points_to(module, option):

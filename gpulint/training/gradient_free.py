@@ -91,7 +91,7 @@ def _is_wrapped_by(project: Project, models: list[NodeRef], wrapper: NodeRef) ->
 
 
 def _is_passed(project: Project, module: ModuleIndex, test: ast.expr) -> bool:
-    """Return whether a test asks for an option that each command passes a value for."""
+    """Return whether a test is of an option for which each command passes a value."""
     match test:
         case ast.Compare(left=asked, ops=[ast.IsNot() | ast.NotEq()], comparators=[ast.Constant(value=None | "")]):
             pass

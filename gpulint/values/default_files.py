@@ -12,7 +12,6 @@ from gpulint.values.constants import Constants, Value
 
 if TYPE_CHECKING:
     from gpulint.project import Project
-    from gpulint.values.config_files import ConfigFiles
 
 _DEFAULTS = regex.compile(r"(^|[_-])(defaults?|base)([_-]|$)")
 _KINDS = frozenset({".yaml", ".yml", ".json"})
@@ -33,7 +32,7 @@ def _others(project: Project, value: Value) -> tuple[Value, ...]:
     own = configs.read(path)
     key = next((name for name, (_, span) in own.items() if span == value.place.span), "")
     files = _beside(project, path)
-    if not key or not 0 < len(files) <= MAX_FILES or _is_option(project, configs, path):
+    if not key or not 0 < len(files) <= MAX_FILES or _is_option(project, path):
         return ()
     # Files that share no section with the defaults are no configurations of the program.
     sections = {name.partition(".")[0] for name in own}
@@ -53,7 +52,9 @@ def _beside(project: Project, path: Path) -> tuple[Path, ...]:
     )
 
 
-def _is_option(project: Project, configs: ConfigFiles, path: Path) -> bool:
+@query
+def _is_option(project: Project, path: Path) -> bool:
     """Return whether a file may be an option of a group of Hydra's, which others replace only where they are chosen."""
     above = (one for one in project.files if one.suffix in _KINDS and one.parent in (path.parent, path.parent.parent))
+    configs = project.fact(Constants).configs
     return any(name.startswith("defaults.") for one in above for name in configs.read(one))

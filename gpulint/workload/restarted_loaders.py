@@ -33,7 +33,7 @@ def is_started_anew(project: Project, loader: Loader) -> bool:
 
 
 @query
-def is_passed_in_steps(project: Project, loader: Loader) -> bool:
+def is_iterated_in_steps(project: Project, loader: Loader) -> bool:
     """Return whether each loop over a loader is in one over the batches of another loader of its module (``for image in
     images: for points in grid``): a pass, at whose start workers draw anew, belongs to a step of that."""
     flow, module = project.fact(BatchFlow), loader.module

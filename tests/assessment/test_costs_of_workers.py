@@ -329,7 +329,7 @@ def test_rows_in_memory_that_each_step_of_another_loader_passes_over(
     program = HEAD + images + GRID.format(outer=outer, point=point)
     found = bases(tmp_path, {"train.py": program}, "GPU303")
     assert [one.startswith("low") for one in found] == [low]
-    assert found[0].endswith("passed over in each step of another loader") is low
+    assert found[0].endswith("iterated over in each step of another loader") is low
 
 
 EXTRA = """\

@@ -34,6 +34,12 @@ def test_four_signs_are_enough(tmp_path: Path, count: int) -> None:
     assert enough.startswith("high") and SAYS not in enough
 
 
+@pytest.mark.parametrize(("name", "is_sign"), [("args.use_fp16", True), ("cfg.resume_from", True), ("args.lr", False)])
+def test_a_part_of_a_name_may_be_a_sign(tmp_path: Path, name: str, is_sign: bool) -> None:
+    (found,) = bases(tmp_path, {"train.py": PROGRAM + "".join(SIGNS[:3]) + f"print({name})\n", **NOTES}, "GPU303")
+    assert (SAYS in found) is not is_sign
+
+
 def test_a_command_of_the_notes_is_a_sign(tmp_path: Path) -> None:
     notes = {"README.md": "Train with `python train.py`.\n"}
     (found,) = bases(tmp_path, {"train.py": PROGRAM + "".join(SIGNS[:3]), **notes}, "GPU303")

@@ -58,7 +58,7 @@ def _job(job: MakeJob, start: str, more: str = "") -> Any:
     ],
 )
 def test_the_wait_lets_a_copy_end(job: MakeJob, start: str) -> None:
-    assert "the copy end that saving.py:15 leaves in the background" in _job(job, start).refusal("GPU105")
+    assert "the copy that saving.py:15 starts in the background" in _job(job, start).refusal("GPU105")
 
 
 @pytest.mark.parametrize(

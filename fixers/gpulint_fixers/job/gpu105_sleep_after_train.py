@@ -30,7 +30,9 @@ def fix(finding: Finding, project: Project) -> Fix | Declined:
     if comment_beside(document.cell_source(finding.span.cell), finding.span, _ANY):
         return Declined("the comment beside it may say what it waits for")
     if found.language == "python" and (place := background_copy(project, finding.path)):
-        return Declined(f"the wait lets the copy end that {place} leaves in the background: wait for its process first")
+        return Declined(
+            f"the copy that {place} starts in the background may not have ended: wait for its process first"
+        )
     edit: Edit | None = None
     unused = tuple[Edit, ...]()
     if found.language == "shell":
