@@ -255,6 +255,7 @@ def _work(
 ) -> None:
     """The main function of a worker."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its workers
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # an inherited handler would keep the worker alive
     for other in others:
         other.close()
     if not collects_garbage:
