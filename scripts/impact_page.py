@@ -115,7 +115,8 @@ def _signs() -> str:
 ### Signs of regular use
 
 In a tree with a README, a module without a job counts for less where it and the programs that run it show fewer than
-{signs["least"]} of these signs (`*` is any part of a name) or of one more: notes, scripts or jobs name the program.
+{signs["least"]} of these signs (`*` is any part of a name) or of one more, documents: notes, scripts or jobs name the
+program. It counts for less as well without any of {" and ".join(signs["one_of"])}.
 Source: {signs["source"]}.
 
 | sign | names in the code |

@@ -24,23 +24,26 @@ MAX_PROGRAMS = 6
 
 def shows_few(subject: Subject) -> bool:
     """Return whether a tree with a README has no job for a module, and the module and the programs that run it show few
-    signs of regular use.
+    signs of regular use, or no sign that anyone looks at their results.
 
-    Each sign is a row of ``signs_of_use`` in ``constants.toml``; that a command or note names a program is one more.
+    Each sign is a row of ``signs_of_use`` in ``constants.toml``; that a command or note names a program is one more
+    (``documents``).
     """
     module, project = subject.module, subject.project
     if module is None or subject.is_notebook or subject.is_launcher or subject.jobs or not has_readme(project):
         return False
-    return _signs(project, module.path) < int(figure("signs_of_use", "least"))
+    signs = _signs(project, module.path)
+    return len(signs) < int(figure("signs_of_use", "least")) or signs.isdisjoint(table()["signs_of_use"]["one_of"])
 
 
 @query
-def _signs(project: Project, path: Path) -> int:
-    """Return how many signs a module and the programs that run it show."""
-    programs = _programs(project, path)
-    searched = dict.fromkeys([path, *programs])
-    found = sum(any(project.word_index.finds(one, words) for one in searched) for words in _patterns())
-    return found + any(is_documented(project, one) for one in searched)
+def _signs(project: Project, path: Path) -> frozenset[str]:
+    """Return the names of the signs that a module and the programs that run it show."""
+    searched = dict.fromkeys([path, *_programs(project, path)])
+    found = {
+        sign for sign, words in _patterns().items() if any(project.word_index.finds(one, words) for one in searched)
+    }
+    return frozenset(found | ({"documents"} if any(is_documented(project, one) for one in searched) else set()))
 
 
 @query
@@ -53,9 +56,9 @@ def _programs(project: Project, path: Path) -> tuple[Path, ...]:
 
 
 @cache
-def _patterns() -> tuple[re.Pattern[bytes], ...]:
+def _patterns() -> dict[str, re.Pattern[bytes]]:
     """Return what finds the words of each sign among a file's identifiers, each of which is on a line."""
-    rows = table()["signs_of_use"]["words"].values()
-    return tuple(
-        re.compile(b"\n(?:%b)\n" % b"|".join(word.replace("*", r"\w*").encode() for word in words)) for words in rows
-    )
+    return {
+        sign: re.compile(b"\n(?:%b)\n" % b"|".join(word.replace("*", r"\w*").encode() for word in words))
+        for sign, words in table()["signs_of_use"]["words"].items()
+    }

@@ -10,10 +10,10 @@ from tests.assessment.scans import HEAD, IMAGES, IN_USE, TRAINING, bases
 
 SAYS = "few signs of regular use"
 PROGRAM = HEAD + IMAGES + "total = 0.0\n" + TRAINING
+TRACKING = "import wandb\n"
 NOTES = {"README.md": "# Photos\n\nA network for photos.\n"}
 SIGNS = [
     "import argparse\n",
-    "import wandb\n",
     "torch.manual_seed(0)\n",
     'torch.save(model.state_dict(), "last.pt")\n',
     "model = torch.nn.parallel.DistributedDataParallel(model)\n",
@@ -25,18 +25,29 @@ SIGNS = [
 
 @pytest.mark.parametrize("count", range(len(SIGNS)))
 def test_four_signs_are_enough(tmp_path: Path, count: int) -> None:
-    shown = "".join((SIGNS * 2)[count : count + 3])
-    (few,) = bases(tmp_path / "few", {"train.py": PROGRAM + shown, **NOTES}, "GPU303")
-    (enough,) = bases(
-        tmp_path / "enough", {"train.py": PROGRAM + "".join((SIGNS * 2)[count : count + 4]), **NOTES}, "GPU303"
-    )
+    program = PROGRAM + TRACKING
+    shown = (SIGNS * 2)[count : count + 3]
+    (few,) = bases(tmp_path / "few", {"train.py": program + "".join(shown[:2]), **NOTES}, "GPU303")
+    (enough,) = bases(tmp_path / "enough", {"train.py": program + "".join(shown), **NOTES}, "GPU303")
     assert few.startswith("medium") and SAYS in few
     assert enough.startswith("high") and SAYS not in enough
 
 
+@pytest.mark.parametrize(
+    ("more", "notes", "is_enough"),
+    [("", NOTES["README.md"], False), (TRACKING, NOTES["README.md"], True), ("", "Run `python train.py`.\n", True)],
+)
+def test_one_sign_is_that_someone_looks_at_the_results(tmp_path: Path, more: str, notes: str, is_enough: bool) -> None:
+    files = {"train.py": PROGRAM + "".join(SIGNS[:5]) + more, "README.md": notes}
+    (found,) = bases(tmp_path, files, "GPU303")
+    assert (SAYS not in found) is is_enough
+
+
 @pytest.mark.parametrize(("name", "is_sign"), [("args.use_fp16", True), ("cfg.resume_from", True), ("args.lr", False)])
 def test_a_part_of_a_name_may_be_a_sign(tmp_path: Path, name: str, is_sign: bool) -> None:
-    (found,) = bases(tmp_path, {"train.py": PROGRAM + "".join(SIGNS[:3]) + f"print({name})\n", **NOTES}, "GPU303")
+    (found,) = bases(
+        tmp_path, {"train.py": PROGRAM + TRACKING + "".join(SIGNS[:2]) + f"print({name})\n", **NOTES}, "GPU303"
+    )
     assert (SAYS in found) is not is_sign
 
 
