@@ -203,5 +203,7 @@ def _misses(function: FunctionNode, call: ast.Call, *, bound: bool) -> bool:
     places = [one.arg for one in (*own.posonlyargs, *own.args)][bound:]
     if own.vararg is None and len(call.args) > len(places):
         return True
+    if not given.isdisjoint(places[: len(call.args)]):
+        return True  # passed twice, by its place and by its name
     optional = {argument.arg for argument, default in with_defaults(own) if default is not None}
     return not {*places[len(call.args) :], *(one.arg for one in own.kwonlyargs)} <= optional | given
