@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.numerals import whole
+from gpulint.programs.old_idioms import with_old_idioms
 from gpulint.programs.package_lists import Release, is_too_old, may_be_too_old, requires
 from gpulint.query import query
 from gpulint.semantic.reaching_definitions import reaching
@@ -35,6 +36,11 @@ _LINE = regex.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """A line that says nothing else: ``torch: 1.5.0``."""
+_SENTENCE = regex.compile(
+    r"\b(py)?torch[ \t]{0,4}\(v?(?P<release>\d{1,4}\.\d{1,4})(\.(\d{1,4}|x))?\)[ \t](re-?)?implementation\b",
+    re.IGNORECASE,
+)
+"""What a program is: ``a PyTorch(0.4.0) implementation of``."""
 _VOLATILE = regex.compile(r"\bvolatile\s*=\s*True\b")
 _SINCE_1_9 = regex.compile(
     r"\btorch\.(compile|inference_mode|autocast|amp\.(autocast|GradScaler)|set_float32_matmul_precision|mps|vmap|func)\b"
@@ -79,7 +85,7 @@ def may_predate(project: Project, module: ModuleIndex, since: Release) -> str:
         return f"{where} says PyTorch {_shown(release)}" if release < since else ""
     if since <= _LAST_NEXT and _has_old_code(module):
         return "the program is written for PyTorch before 1.13"
-    return ""
+    return "" if _has_new_code(project, module) else with_old_idioms(project, module, since)
 
 
 def may_leave_numpy_unseeded(project: Project, module: ModuleIndex) -> bool:
@@ -89,9 +95,15 @@ def may_leave_numpy_unseeded(project: Project, module: ModuleIndex) -> bool:
         return True
     if _is_settled(project, module.path, SEEDED_NUMPY) or _stated(project, module.path)[1]:
         return False
+    return not _has_new_code(project, module)
+
+
+@query
+def _has_new_code(project: Project, module: ModuleIndex) -> bool:
+    """Return whether a module or one that it imports is for PyTorch 1.9 or newer."""
     paths = (module.path, *sorted(project.imported(module.path)))
     texts = (one.syntax.source.text for one in map(project.module_at, paths) if one is not None)
-    return not any(map(_SINCE_1_9.search, texts))
+    return any(map(_SINCE_1_9.search, texts))
 
 
 def _is_settled(project: Project, path: Path, since: Release) -> bool:
@@ -118,7 +130,7 @@ def _stated_in(project: Project, folder: Path) -> tuple[str, Release, bool]:
         if not _TEXTS.fullmatch(name) or not project.is_file(folder / name):
             continue
         text = project.data(folder / name).decode("utf-8", "replace")
-        matches = [*_ITEM.finditer(text), *_LINE.finditer(text)]
+        matches = [*_ITEM.finditer(text), *_LINE.finditer(text), *_SENTENCE.finditer(text)]
         found = [(tuple(whole(part) or 0 for part in match["release"].split(".")), match) for match in matches]
         if found:
             release, match = max(found, key=lambda one: one[0])

@@ -12,7 +12,7 @@ from gpulint.query import query
 from gpulint.semantic.argument_binding import CallbackCall, argument_of, parameters
 from gpulint.semantic.call_graph import all_call_sites
 from gpulint.semantic.points_to import Resolver
-from gpulint.semantic.run_methods import run_method
+from gpulint.semantic.run_methods import handed_method, run_method
 from gpulint.workspace.module_index import FUNCTIONS, Binding, BindingKind, FunctionNode, NodeRef, dotted, last_name
 from gpulint.workspace.word_index import word_of
 
@@ -121,12 +121,33 @@ def does_not_fit(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
 def only_method(project: Project, module: ModuleIndex, call: ast.Call) -> NodeRef | None:
     """Return the one method that a call runs, which no decorator changes, if no other file may have another class of
     the name of its own."""
-    found = run_method(project, module, call)
+    found = run_method(project, module, call) or handed_method(project, module, call, _handed(project, module, call))
     if found is None or not isinstance(found[1].node, ast.FunctionDef) or found[1].node.decorator_list:
         return None
     made, method = found
     owner = NodeRef(method.module, method.module.syntax.parents[method.node])
     return method if all(one.module is module or is_only(project, one) for one in (made, owner)) else None
+
+
+def _handed(project: Project, module: ModuleIndex, call: ast.Call) -> tuple[tuple[ModuleIndex, ast.Name], ...]:
+    """Return what all callers of a function hand over as the parameter whose method or itself is called there; none if
+    one is unknown."""
+    name = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+    function = module.function(call)
+    if not isinstance(name, ast.Name) or not isinstance(function, ast.FunctionDef) or function.decorator_list:
+        return ()
+    bindings = module.scope(name).lookup(name.id)
+    if [one.kind for one in bindings] != [BindingKind.PARAMETER] or name.id not in parameters(function):
+        return ()
+    if function not in module.syntax.tree.body or not is_only_called(project, module, function):
+        return ()
+    sites = project.fact(Resolver).call_sites(module, function)
+    given = [
+        (site.module, argument_of(function, site.node, name.id)) if isinstance(site.node, ast.Call) else (module, None)
+        for site in sites
+    ]
+    found = tuple((where, value) for where, value in given if isinstance(value, ast.Name))
+    return found if len(found) == len(given) else ()
 
 
 def imported_as(project: Project, module: ModuleIndex, binding: Binding) -> str:
@@ -203,5 +224,7 @@ def _misses(function: FunctionNode, call: ast.Call, *, bound: bool) -> bool:
     places = [one.arg for one in (*own.posonlyargs, *own.args)][bound:]
     if own.vararg is None and len(call.args) > len(places):
         return True
+    if not own.posonlyargs and not given.isdisjoint(places[: len(call.args)]):
+        return True  # passed twice, by its place and by its name
     optional = {argument.arg for argument, default in with_defaults(own) if default is not None}
     return not {*places[len(call.args) :], *(one.arg for one in own.kwonlyargs)} <= optional | given

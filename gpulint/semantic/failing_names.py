@@ -27,7 +27,8 @@ _MAKES_NAMES = regex.compile(
 """How a module gets names that it does not mention."""
 _EVALUATES = regex.compile(rb"(?<![.\w])eval\(")
 """Evaluates a text; ``model.eval()`` is another function."""
-_RUNS = regex.compile(rb"(?<![.\w])exec(file)?\(|%run -i")
+_RUNS = regex.compile(rb"(?<![.\w])(execfile\(|exec\((?!\s{0,9}[bBfFrRuU]{0,2}[\"']{1,3}\w))|%run -i")
+"""Runs a program; a text that is written there, ``exec("from models import " + name)``, is none."""
 _GIVEN = frozenset(dir(builtins)) | {
     "__file__", "__builtins__", "__annotations__", "__path__", "__class__", "__module__", "__qualname__",
     "WindowsError",

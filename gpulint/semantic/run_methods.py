@@ -14,6 +14,8 @@ from gpulint.workspace.module_index import BindingKind, ModuleIndex, NodeRef, la
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from gpulint.project import Project
 
 _MODULE = "torch.nn.Module"
@@ -36,7 +38,25 @@ def run_method(project: Project, module: ModuleIndex, call: ast.Call) -> tuple[N
             made, below, attribute = _made(project, module, name), (), ""
         case _:
             return None
-    if made is None or below is None or not isinstance(made.node, ast.ClassDef):
+    return _of_class(project, made, below, attribute) if made is not None and below is not None else None
+
+
+@query
+def handed_method(
+    project: Project, module: ModuleIndex, call: ast.Call, handed: tuple[tuple[ModuleIndex, ast.Name], ...]
+) -> tuple[NodeRef, NodeRef] | None:
+    """Return the one method that a call of a parameter runs, after the class of the objects that all callers hand
+    over: ``searcher.step()`` in ``def train(searcher)``, of ``train(searcher)`` with ``searcher = Searcher()``."""
+    made = {_made(project, where, name) for where, name in handed}
+    only = made.pop() if len(made) == 1 else None
+    attribute = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    return _of_class(project, only, (), attribute) if only is not None else None
+
+
+def _of_class(
+    project: Project, made: NodeRef, below: Iterable[tuple[ModuleIndex, ast.ClassDef]], attribute: str
+) -> tuple[NodeRef, NodeRef] | None:
+    if not isinstance(made.node, ast.ClassDef):
         return None
     attribute = attribute or _called(project, made.module, made.node)
     method = _method(project, made.module, made.node, attribute)

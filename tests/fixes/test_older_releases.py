@@ -139,6 +139,12 @@ for epoch in range(90):
         loss.backward()
         optimizer.step()
 """
+TOP = """\
+def accuracy(output, target, topk=(1,)):
+    _, found = output.topk(max(topk), 1, True, True)
+    correct = found.t().eq(target.view(1, -1).expand_as(found.t()))
+    return [correct[:k].view(-1).float().sum(0) for k in topk]
+"""
 WITHOUT = LOADER.replace(", num_workers=4", "")
 
 
@@ -153,6 +159,14 @@ WITHOUT = LOADER.replace(", num_workers=4", "")
         {"train.py": WITHOUT, "README.md": "- Install **PyTorch>= 1.6** (tested on **1.6, 1.8**)\n"},
         {"train.py": WITHOUT, "README.md": "* tested with pytorch 0.4.0 and 1.0.0\n"},
         {"train.py": NEXT},
+        {
+            "train.py": WITHOUT,
+            "README.md": "This is a PyTorch(0.4.0) implementation of [DeepLab](https://arxiv.org).\n",
+        },
+        {"train.py": WITHOUT, "README.md": "A PyTorch (v1.1) re-implementation.\n"},
+        {"train.py": f"from utils import accuracy\n{WITHOUT}print(accuracy(y, x, topk=(1, 5)))\n", "utils.py": TOP},
+        {"train.py": WITHOUT, "finetune.py": "import torch\n\nloss = criterion(y)\ntotal = loss.data[0]\n"},
+        {"train.py": WITHOUT, "other.py": "import torch\n\nx = torch.ones(3).cuda(async=True)\n"},
     ],
 )
 def test_workers_do_not_stay_alive_where_a_text_or_old_code_allows_an_older_release(
@@ -172,6 +186,13 @@ def test_workers_do_not_stay_alive_where_a_text_or_old_code_allows_an_older_rele
         {"train.py": WITHOUT, "README.md": "- torchvision 0.2.2\n- PyTorch Lightning 1.1\n"},
         {"train.py": WITHOUT, "README.md": "- PyTorch 1.0\n", "requirements.txt": "torch>=2.0\n"},
         {"train.py": NEXT.replace("batches.next()", "next(batches)")},
+        {"train.py": WITHOUT, "README.md": "A PyTorch (1.10) implementation.\n"},
+        {"train.py": WITHOUT, "README.md": "Our PyTorch (0.4) results are below those of the implementation.\n"},
+        {"train.py": f"from utils import accuracy\n{WITHOUT}print(accuracy(y, x))\n", "utils.py": TOP},
+        {"train.py": f"{WITHOUT}print(accuracy(y, x, topk=(1, 5)))\n", "utils.py": TOP.replace("view", "reshape")},
+        {"train.py": WITHOUT, "finetune.py": "import torch\n\n# total = loss.data[0]\ntotal = loss.item()\n"},
+        {"train.py": f"{WITHOUT}torch.set_float32_matmul_precision('high')\n", "a.py": "import torch\nloss.data[0]\n"},
+        {"train.py": WITHOUT, "old/a.py": "import torch\nprint(loss.data[0])\n"},
     ],
 )
 def test_workers_stay_alive_in_newer_releases(job: MakeJob, files: dict[str, str]) -> None:
