@@ -98,7 +98,8 @@ def _lacks_name(project: Project, module: ModuleIndex) -> bool:
 
 
 def _imported_first(project: Project, module: ModuleIndex) -> Iterator[ModuleIndex | None]:
-    """Yield the modules of the tree that a module imports in any case, of which no other file has the name. A package
+    """Yield the modules of the tree that a module imports in any case, of which no other file has the name, or that are
+    beside it in a folder of programs. A package
     that cannot be imported stops all programs, so that somebody is about to repair it."""
     for statement in module.syntax.tree.body:
         match statement:
@@ -112,7 +113,8 @@ def _imported_first(project: Project, module: ModuleIndex) -> Iterator[ModuleInd
             path = project.module_path(project.absolute(name, module.path), module.path)
             if path is None or path.name == "__init__.py" or path == module.path:
                 continue
-            if len(by_stem(project).get(path.stem, ())) == 1:
+            is_beside = path.parent == module.path.parent and not project.exists(path.parent / "__init__.py")
+            if is_beside or len(by_stem(project).get(path.stem, ())) == 1:
                 yield project.module_at(path)
 
 

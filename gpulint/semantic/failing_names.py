@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.documents.exits import is_notebook_like
 from gpulint.libraries.gpu_libraries import Libraries
-from gpulint.query import query
+from gpulint.query import cyclic, query
 from gpulint.workspace.module_index import FUNCTIONS, BindingKind
 
 if TYPE_CHECKING:
@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from gpulint.project import Project
     from gpulint.workspace.module_index import ModuleIndex
 
-_MAKES_NAMES = regex.compile(
-    rb"import *\*|__getattr__|\bglobals\(|\blocals\(|\bexec\(|\bsetattr\(|sys\.modules|\bvars\(|__dict__"
+_MAKES_OTHERS = regex.compile(
+    rb"__getattr__|\bglobals\(|\blocals\(|\bexec\(|\bsetattr\(|sys\.modules|\bvars\(|__dict__"
 )
+"""How a module gets names that it does not mention, but for all of another module."""
+_MAKES_NAMES = regex.compile(rb"import *\*|" + _MAKES_OTHERS.pattern)
 """How a module gets names that it does not mention."""
 _EVALUATES = regex.compile(rb"(?<![.\w])eval\(")
 """Evaluates a text; ``model.eval()`` is another function."""
@@ -200,10 +202,17 @@ def lacks(project: Project, path: Path, name: str) -> bool:
     return not any(_may_define(project, one, name) for one in {path, *same})
 
 
+@cyclic(False)
 def _may_define(project: Project, path: Path, name: str) -> bool:
-    """Return whether a module binds a name, may get names in other ways, or is not written yet."""
+    """Return whether a module binds a name, also by all of another module that it imports, may get names in other ways,
+    or is not written yet."""
     module = project.module_at(path)
     filled = module is not None and (module.classes or module.functions or module.imports)
-    if module is None or not filled or project.finds(path, _MAKES_NAMES):
+    if module is None or not filled or project.finds(path, _MAKES_OTHERS):
         return True
-    return name in module.top.bindings or name in module.named or name in module.strings
+    stored = any(isinstance(one.ctx, ast.Store) for one in module.named.get(name, ()))
+    if stored or name in module.top.bindings or name in module.strings:
+        return True
+    starred = (project.absolute(one.target[:-2], path) for one in module.top.bindings.get("*", ()))
+    found = [project.module_path(one, path) for one in starred]
+    return any(one is None or _may_define(project, one, name) for one in found)
