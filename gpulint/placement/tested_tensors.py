@@ -34,6 +34,11 @@ def is_tested_on_gpu(project: Project, module: ModuleIndex, node: ast.expr) -> b
     return bool(loops_around(module, node)) and _is_on_gpu(project, module, node, MAX_STEPS)
 
 
+def is_computed_on_gpu(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a call gives a tensor that was moved to the GPU, or that is computed of such tensors."""
+    return _gives_one(project, module, call, MAX_STEPS)
+
+
 def is_read_too(module: ModuleIndex, side: ast.expr | None) -> bool:
     """Return whether an inner loop that compares an element of a tensor also reads it: ``labels[i, j].item()``."""
     if not isinstance(side, ast.Subscript) or not isinstance(side.value, ast.Name):

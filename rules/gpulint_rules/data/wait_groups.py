@@ -158,7 +158,7 @@ def _group_of(project: Project, module: ModuleIndex, found: _Found, unsure: froz
     called = called or (wait_in_samples(project, found) if looks else None)
     numbers = shallow and _reads_numbers(module, found, run)
     fed = FROM_WORKERS if numbers and comes_from_workers(project, module, found) else 1
-    first = _first(project, module, staying, either, loop)
+    first = _first(project, module, staying, either, deep, loop)
     if waits_for_samples(module, first, deep, loop):
         saved, beside = min(saved, len(run)), True
     kept = BESIDE if beside and unconditional(project, module, others, loop) else None
@@ -229,11 +229,19 @@ def _times(
 
 
 def _first(
-    project: Project, module: ModuleIndex, staying: Sequence[SyncPoint], either: Sequence[ast.expr], loop: ast.AST
+    project: Project,
+    module: ModuleIndex,
+    staying: Sequence[SyncPoint],
+    either: Sequence[ast.expr],
+    deep: Sequence[SyncPoint],
+    loop: ast.AST,
 ) -> ast.expr | None:
-    """Return the first place at which all processes wait in each round, whatever is done."""
+    """Return the first place at which all processes wait in each round, whatever is done; rather one in the innermost
+    loop of ``deep`` reads, whose rounds all wait then."""
     always = [one for one in unconditional(project, module, staying, loop) if not is_of_some(module, one, loop)]
-    return min(always or either, key=lambda node: node.lineno, default=None)
+    inside = {up for sync in deep for up in inner_loops(module, sync.node, loop)[:1]}
+    ranks = {one: (inside.isdisjoint(inner_loops(module, one, loop)), one.lineno) for one in always or either}
+    return min(ranks, key=ranks.__getitem__, default=None)
 
 
 def _deciding(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPoint, LoopContext]]) -> list[ast.expr]:
