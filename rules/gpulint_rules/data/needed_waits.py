@@ -20,7 +20,7 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.guards import Guards
 from gpulint.workspace.module_index import ModuleIndex, last_name
-from gpulint_rules.data.choosing_tests import chooses, counts, is_of_element
+from gpulint_rules.data.choosing_tests import chooses, counts, filters, is_of_element
 from gpulint_rules.data.gradient_scalers import is_disabled, scales_in_half_precision
 from gpulint_rules.data.read_uses import use_of_read
 from gpulint_rules.data.shown_values import followed, same_values
@@ -32,7 +32,7 @@ _SYNC_POINT = regex.compile(r"\bsync(hroni[sz]ation)?[- ]?point\b", re.IGNORECAS
 _SCALER = regex.compile(r"(^|_)(grad|loss|amp)?_?scaler$", re.IGNORECASE)
 _STREAM = regex.compile(r"(^|_)stream$")
 _CHECKS = frozenset({"isnan", "isinf", "isfinite"})
-_AVOIDABLE = (chooses, counts, is_of_element)
+_AVOIDABLE = (chooses, counts, filters, is_of_element)
 _BARRIERS = frozenset({"torch.distributed.barrier", "torch.distributed.distributed_c10d.barrier"})
 
 
