@@ -21,7 +21,7 @@ from gpulint.placement.subscript_indices import index_names, is_limited, loops_a
 from gpulint.placement.sync_points import SyncKind, SyncPoint
 from gpulint.placement.tensor_location import TensorLocations
 from gpulint.placement.tensor_tables import holds_trained
-from gpulint.placement.tested_tensors import asks_for_text, is_read_too, is_tested_on_gpu
+from gpulint.placement.tested_tensors import ORDERS, asks_for_text, filters_on_gpu, is_read_too, is_tested_on_gpu
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
@@ -54,7 +54,6 @@ _KEEPS = frozenset("to cuda view reshape squeeze unsqueeze flatten expand expand
 _TERMS = regex.compile(r"losses$|metrics$|scores$")
 """Names of what holds the few numbers of a batch, not its samples."""
 _MASK_NAME = regex.compile(r"(^|_)mask$")
-_ORDERS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _JOINS = frozenset({"any", "all"})
 _COMPARISONS = frozenset({"allclose", "equal"})
 _TESTS = frozenset({"isnan", "isinf", "isfinite", "any", "all"}) | _COMPARISONS
@@ -94,6 +93,7 @@ class SyncPoints:
         tests = (self._of_test(module, branch.test) for branch in branches)
         items = (self._of_item(module, item) for item in module.syntax.of(ast.Subscript))
         found = without_read_too(module, [found for found in (*calls, *tests, *items) if found is not None])
+        found += filters_on_gpu(self._project, module)
         if self._jax.applies(module):
             found = [sync for sync in found if not self._jax.is_traced(module, sync.node)]
             known = {sync.node for sync in found}
@@ -308,7 +308,7 @@ class SyncPoints:
             while isinstance(bare, ast.Call) and _is_method(bare) and not bare.args and last_name(bare.func) in _JOINS:
                 assert isinstance(bare.func, ast.Attribute)
                 bare = bare.func.value
-            if isinstance(bare, ast.Compare) and isinstance(bare.ops[0], _ORDERS) and not asks_for_text(bare):
+            if isinstance(bare, ast.Compare) and isinstance(bare.ops[0], ORDERS) and not asks_for_text(bare):
                 for side in (bare.left, bare.comparators[0]):
                     known = self._tensors.is_tensor(module, side) and self._handed.is_tensor(module, side)
                     known = known or (is_read_too(module, side) and not self._tensors.is_host(module, side))

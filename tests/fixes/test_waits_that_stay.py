@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gpulint.fix import Declined
 from tests.fixes.training_jobs import check_declined
 
 MakeJob = Callable[..., Any]
@@ -371,3 +372,43 @@ def test_parts_of_a_step_are_known_by_what_is_done_with_an_optimizer_of_any_name
 def test_rounds_that_take_steps_are_no_parts_of_one(job: MakeJob) -> None:
     step = {"inside": "trainer.step()", "outside": "pass"}
     assert job({"train.py": SPLIT.format(**step)}).repair("GPU305") == 1
+
+
+RELABELLED = """\
+import torch
+from labels import TABLE
+
+model = Net().cuda()
+
+
+def relabel(labels):
+    for i, label in enumerate(labels):
+        labels[i] = torch.tensor(TABLE[str(label.item())])
+    return labels
+
+
+def train(loader, optimizer, criterion):
+    total = 0.0
+    for x, y in loader:
+        if {test}:
+            x, y = x.cuda(non_blocking=True), y.cuda(non_blocking=True)
+            y = relabel(y)
+        loss = criterion(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+    return total
+"""
+
+
+@pytest.mark.parametrize("test", ["torch.cuda.is_available()", "torch.cuda.device_count() > 0"])
+def test_a_wait_where_there_is_a_gpu_is_one_of_each_step(job: MakeJob, test: str) -> None:
+    files = {"labels.py": "TABLE = {}\n", "train.py": RELABELLED.format(test=test)}
+    check_declined(job, "GPU305", files, "waits in line 9 as well, which no fix changes")
+
+
+def test_one_in_a_branch_that_steps_may_leave_out_is_not(job: MakeJob) -> None:
+    code = RELABELLED.format(test="torch.cuda.is_available() and x.ndim > 2")
+    results = job({"labels.py": "TABLE = {}\n", "train.py": code}).scan("GPU305")
+    assert any(not isinstance(result.fix, Declined) for result in results)

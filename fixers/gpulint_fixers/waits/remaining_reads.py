@@ -6,6 +6,7 @@ import ast
 
 from gpulint_rules.data.called_waits import called_wait
 from gpulint_rules.data.gpu305_host_sync_in_loop import HostWait
+from gpulint_rules.data.round_copies import copies_in
 from gpulint_rules.data.sample_waits import wait_in_samples
 
 from gpulint import regex
@@ -17,7 +18,7 @@ from gpulint.source import Span
 from gpulint.training.loop_contexts import LoopContexts
 from gpulint.workspace.module_index import ModuleIndex, NodeRef, last_name
 from gpulint_fixers.waits.logs.log_intervals import is_seldom
-from gpulint_fixers.waits.step_tests import branches_around, hidden_waits
+from gpulint_fixers.waits.step_tests import branches_around, hidden_waits, inner_loop
 from gpulint_fixers.waits.unknown_reads import rates
 
 _READS = regex.compile(r"(?:float|int)\([\w.\[\]'\"]+\)")
@@ -71,7 +72,9 @@ def other_way(project: Project, found: HostWait, made: Fix) -> Declined | None:
 def waits_anyway(project: Project, found: HostWait, saved: frozenset[ast.AST]) -> Declined | None:
     """Return why nothing is gained: whenever the loop gets to the wait, it or what it calls waits for a size or for a
     value that decides, other than those places that fixes change."""
-    loop = found.context.loop
+    loop, inner = found.context.loop, inner_loop(found.module, found.statement)
+    if inner is not None and inner is not loop.node and (copy := copy_in_rounds(project, found, inner)) is not None:
+        return Declined(f"each round waits in {found.module.syntax.span(copy).words} as well, which no fix changes")
     if (read := wait_in_samples(project, [(found.syncs[0], found.context)])) is not None:
         where = read.module.syntax.span(read.node).words  # type: ignore[arg-type]
         return stays_in("each sample of every step", f"{where} of {read.module.path.name}", False)
@@ -84,6 +87,13 @@ def waits_anyway(project: Project, found: HostWait, saved: frozenset[ast.AST]) -
     where = stays.module.syntax.span(stays.node).words
     file = "" if stays.module is found.module else f" of {stays.module.path.name}"
     return stays_in("every step", f"{where}{file}", False)
+
+
+def copy_in_rounds(project: Project, found: HostWait, inner: ast.For) -> ast.expr | None:
+    """Return the first copy to the GPU that waits in each round of an inner loop that gets to a wait."""
+    here = branches_around(found.module, found.statement, inner)
+    copies = copies_in(project, found.module, inner)
+    return next((copy for copy in copies if branches_around(found.module, copy, inner) <= here), None)
 
 
 def stays_in(step: str, where: str, halved: bool) -> Declined:

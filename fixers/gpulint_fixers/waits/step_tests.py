@@ -17,6 +17,7 @@ from gpulint.query import query
 from gpulint.semantic.argument_binding import argument_of, parameters
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
+from gpulint.training.cuda_tests import excludes_cuda
 from gpulint.training.default_tests import is_by_choice
 from gpulint.training.guards import Guards
 from gpulint.training.phases import only_evaluates
@@ -70,6 +71,8 @@ def branches_around(module: ModuleIndex, statement: ast.AST, loop: ast.AST | Non
         here, others = (up.body, up.orelse) if node in up.body else (up.orelse, up.body)
         if others and isinstance(others[-1], ast.Raise):
             continue  # whatever goes on has come through this branch
+        if excludes_cuda(module, up.test, here is not up.body):
+            continue  # the other one is without a GPU, for which nothing waits
         if here is up.body and (_is_of_tensors(up.test) or holds_in_all_steps(module, up.test, loop)):
             continue
         if is_in_most_rounds(module, up.test, here is up.body):

@@ -6,8 +6,10 @@ import ast
 from collections.abc import Sequence
 
 from gpulint.placement.sync_points import SyncPoint
+from gpulint.project import Project
 from gpulint.training.loop_contexts import LoopContext
 from gpulint.workspace.module_index import ModuleIndex
+from gpulint_rules.data.exclusive_branches import is_of_some, unconditional
 from gpulint_rules.data.wait_counts import inner_loops, is_at_end, is_beside_one, runs_few
 
 Found = Sequence[tuple[SyncPoint, LoopContext]]
@@ -26,6 +28,21 @@ def are_beside(
     if not deep or not lasting or not is_at_end(module, deep, loop):
         return False
     return _are_few_beside(module, deep, [*firm, *lasting], found)
+
+
+def waits_in_rounds(
+    project: Project, module: ModuleIndex, staying: Sequence[SyncPoint], deep: Sequence[SyncPoint], loop: ast.AST
+) -> list[ast.expr]:
+    """Return, by line, the other places that wait in each round of the one inner loop that all ``deep`` reads are in,
+    also where steps may pass by that loop."""
+    around = {next(iter(inner_loops(module, sync.node, loop)), None) for sync in deep}
+    rounds = around.pop() if len(around) == 1 else None
+    if rounds is None:
+        return []
+    own = {sync.node for sync in deep}
+    inside = [one for one in staying if one.node not in own and rounds in inner_loops(module, one.node, loop)]
+    reached = [one for one in unconditional(project, module, inside, rounds) if not is_of_some(module, one, loop)]
+    return sorted(reached, key=lambda node: node.lineno)
 
 
 def _are_few_beside(module: ModuleIndex, deep: Sequence[SyncPoint], firm: Sequence[ast.expr], found: Found) -> bool:

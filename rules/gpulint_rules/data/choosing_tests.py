@@ -33,6 +33,13 @@ def counts(module: ModuleIndex, sync: SyncPoint) -> bool:
     return bool(around) and not tested.isdisjoint(targets(around[0])) and all(map(_adds_number, branch.body))
 
 
+def filters(module: ModuleIndex, sync: SyncPoint) -> bool:
+    """Return whether a test is the condition of a comprehension, for which one copy of the whole tensor serves, or
+    none: ``[i for i in range(n) if kinds[i] == 0]``."""
+    up = module.syntax.parents.get(sync.node)
+    return sync.kind is SyncKind.TEST and isinstance(up, ast.comprehension) and sync.node in up.ifs
+
+
 def is_of_element(module: ModuleIndex, sync: SyncPoint) -> bool:
     """Return whether a test compares an element that the same loop reads (``if labels[i, j] == END: break`` beside
     ``labels[i, j].item()``): one copy of the whole tensor serves both."""

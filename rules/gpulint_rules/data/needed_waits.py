@@ -20,10 +20,11 @@ from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.reaching_definitions import reaching
 from gpulint.training.guards import Guards
 from gpulint.workspace.module_index import ModuleIndex, last_name
-from gpulint_rules.data.choosing_tests import chooses, counts, is_of_element
+from gpulint_rules.data.choosing_tests import chooses, counts, filters, is_of_element
 from gpulint_rules.data.gradient_scalers import is_disabled, scales_in_half_precision
 from gpulint_rules.data.read_uses import use_of_read
 from gpulint_rules.data.shown_values import followed, same_values
+from gpulint_rules.data.tensor_bounds import ends
 from gpulint_rules.data.timed_barriers import times_step
 from gpulint_rules.data.value_checks import looks_at_values, mask_tests, solves_on_host, waits_itself
 
@@ -31,7 +32,7 @@ _SYNC_POINT = regex.compile(r"\bsync(hroni[sz]ation)?[- ]?point\b", re.IGNORECAS
 _SCALER = regex.compile(r"(^|_)(grad|loss|amp)?_?scaler$", re.IGNORECASE)
 _STREAM = regex.compile(r"(^|_)stream$")
 _CHECKS = frozenset({"isnan", "isinf", "isfinite"})
-_AVOIDABLE = (chooses, counts, is_of_element)
+_AVOIDABLE = (chooses, counts, filters, is_of_element)
 _BARRIERS = frozenset({"torch.distributed.barrier", "torch.distributed.distributed_c10d.barrier"})
 
 
@@ -159,7 +160,7 @@ def other_waits(project: Project, module: ModuleIndex, blocks: Sequence[ast.AST]
         yield from (call for call in own if not guards.is_conditional(module, call, block))
         yield from _checks(project, module, block)
         yield from counted_masks(project, module, block)
-        yield from _ends(project, module, block)
+        yield from ends(project, module, block)
         yield from _empty_masks(project, module, block)
         yield from _copied_switches(project, module, block)
 
@@ -174,7 +175,7 @@ def sized_waits(project: Project, module: ModuleIndex, block: ast.AST) -> Iterat
     ``tokens[:, : lengths.max()]``, ``if flag:`` of a flag that was copied to the GPU."""
     own = _calls(project, module, block, waits_itself)
     yield from (call for call in own if not project.fact(Guards).is_conditional(module, call, block))
-    yield from _ends(project, module, block)
+    yield from ends(project, module, block)
     yield from _copied_switches(project, module, block)
 
 
@@ -212,28 +213,6 @@ def _copied_switches(project: Project, module: ModuleIndex, block: ast.AST) -> I
         ]
         if moves and all(move is not None and (move.to_gpu or Device.CUDA in move.devices) for move in moves):
             yield test
-
-
-def _ends(project: Project, module: ModuleIndex, block: ast.AST) -> Iterator[ast.expr]:
-    """Yield the largest or smallest values that a slice or a range ends at: ``tokens[:, : lengths.max()]``,
-    ``range(counts.max())``."""
-    tensors, guards = project.fact(TensorLocations), project.fact(Guards)
-    slices: Iterator[ast.Slice] = module.syntax.of(ast.Slice)
-    ends = [part.upper for part in slices if block in module.syntax.ancestors(part)]
-    ranges = (call for call in module.calls_by_name.get("range", ()) if block in module.syntax.ancestors(call))
-    for end in (*ends, *(call.args[-1] for call in ranges if call.args)):
-        value = _set_to(module, end) if isinstance(end, ast.Name) else end
-        match value:
-            case ast.Call(func=ast.Attribute(value=owner, attr="max" | "min"), args=[]):
-                known = tensors.is_tensor(module, owner) and not tensors.is_host(module, owner)
-                if end is not None and known and not guards.is_periodic(module, end):
-                    yield end
-
-
-def _set_to(module: ModuleIndex, name: ast.Name) -> ast.expr | None:
-    """The one expression that a variable is set to."""
-    bound = reaching(module, module.scope(name).lookup(name.id), name)
-    return bound[0].value if len(bound) == 1 and not bound[0].path else None
 
 
 def looked_at(project: Project, module: ModuleIndex, block: ast.AST) -> Iterator[ast.expr]:

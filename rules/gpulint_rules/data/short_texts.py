@@ -25,6 +25,9 @@ def shortened(node: ast.expr) -> str:
             return f"{called}({_LEFT_OUT if args or keywords else ''})" if called else ""
         case ast.Attribute(value=value, attr=attr):
             return f"{shortened(value) or f'({_LEFT_OUT})'}.{attr}"
+        case ast.Subscript(value=value, slice=ast.Slice(lower=lower, upper=upper, step=None)):
+            bounds = ":".join("" if bound is None else _side(bound) for bound in (lower, upper))
+            return f"{shortened(value) or f'({_LEFT_OUT})'}[{bounds}]"
         case ast.Subscript(value=value):
             return f"{shortened(value) or f'({_LEFT_OUT})'}[{_LEFT_OUT}]"
         case ast.Compare(left=left, ops=[sign], comparators=[right]) if type(sign) in _SIGNS:

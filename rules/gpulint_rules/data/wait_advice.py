@@ -15,7 +15,7 @@ from gpulint.training.guards import Guards
 from gpulint.training.loop_contexts import LoopContext
 from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import ModuleIndex, dotted, last_name
-from gpulint_rules.data.choosing_tests import chooses, counts, is_of_element
+from gpulint_rules.data.choosing_tests import chooses, counts, filters, is_of_element
 from gpulint_rules.data.class_reads import read_class_by_class
 from gpulint_rules.data.host_metrics import host_metric, metric_advice
 from gpulint_rules.data.lightning_logs import is_handed_to_lightning, is_in_result
@@ -132,7 +132,7 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
         return _GUARD
     if sync.kind is SyncKind.TEST and _guards_division(module, sync.node):
         return _DIVIDES
-    for test, instead in ((chooses, _CHOOSES), (counts, _COUNTS), (is_of_element, _AT_ONCE)):
+    for test, instead in ((chooses, _CHOOSES), (counts, _COUNTS), (filters, _AT_ONCE), (is_of_element, _AT_ONCE)):
         if test(module, sync):
             return instead
     if sync.kind in _OF_KIND:

@@ -20,7 +20,7 @@ from gpulint.training.loop_contexts import LoopContext
 from gpulint.training.loop_roles import Role
 from gpulint.training.unknown_settings import is_by_unknown_setting
 from gpulint.workspace.module_index import LOOPS, ModuleIndex, NodeRef
-from gpulint_rules.data.adjacent_waits import are_beside
+from gpulint_rules.data.adjacent_waits import are_beside, waits_in_rounds
 from gpulint_rules.data.branch_chances import is_late, is_seldom, uncertain
 from gpulint_rules.data.called_waits import place_of_wait, what_waits
 from gpulint_rules.data.exclusive_branches import is_of_some, surely_reached, unconditional
@@ -28,6 +28,7 @@ from gpulint_rules.data.handed_values import runs_few_handed
 from gpulint_rules.data.lightning_logs import is_read_anyway
 from gpulint_rules.data.needed_waits import decides_by_sum, is_cast, is_needed, other_waits, tests_itself
 from gpulint_rules.data.repeated_waits import is_repeated, times_called, times_reached, writes_of
+from gpulint_rules.data.round_copies import copies_beside
 from gpulint_rules.data.round_waits import wait_in_rounds, waits_for_samples
 from gpulint_rules.data.sample_loops import single_rounds
 from gpulint_rules.data.sample_waits import wait_in_samples
@@ -147,8 +148,9 @@ def _group_of(project: Project, module: ModuleIndex, found: _Found, unsure: froz
     run = in_one_round(module, syncs, loop, single)
     deep = [sync for sync in run if inner_loops(module, sync.node, loop, single)]
     firm, either = surely_reached(project, module, [*needed, *others], deciding, loop)
+    near = waits_in_rounds(project, module, [*needed, *others], deep, loop)
     always_deep = [sync for sync in deep if sync.node not in unsure]
-    beside = are_beside(module, always_deep, firm, unconditional(project, module, shown, loop), found)
+    beside = are_beside(module, always_deep, [*firm, *near], unconditional(project, module, shown, loop), found)
     beside = beside or takes_time_beside(module, [sync.node for sync in others], *found[0])
     shallow = all(runs_few_handed(project, module, sync.node, loop, single) for sync in deep)
     looks = saved > 0 and shallow and not firm
@@ -158,7 +160,7 @@ def _group_of(project: Project, module: ModuleIndex, found: _Found, unsure: froz
     called = called or (wait_in_samples(project, found) if looks else None)
     numbers = shallow and _reads_numbers(module, found, run)
     fed = FROM_WORKERS if numbers and comes_from_workers(project, module, found) else 1
-    first = _first(project, module, staying, either, loop)
+    first = near[0] if near else _first(project, module, staying, either, loop)
     if waits_for_samples(module, first, deep, loop):
         saved, beside = min(saved, len(run)), True
     kept = BESIDE if beside and unconditional(project, module, others, loop) else None
@@ -250,6 +252,7 @@ def _others(project: Project, module: ModuleIndex, found: Sequence[tuple[SyncPoi
     loop, syncs = found[0][1].loop.node, [sync for sync, _ in found]
     calls = (
         *other_waits(project, module, _blocks(module, found, loop)),
+        *copies_beside(project, module, found),
         *({*tests_itself(project, module, syncs, loop)} - {sync.node for sync in syncs}),
     )
     return [SyncPoint(call, SyncKind.BARRIER, None) for call in calls]

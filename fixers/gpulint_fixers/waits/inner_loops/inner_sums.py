@@ -15,6 +15,7 @@ from gpulint.project import Project
 from gpulint.workspace.module_index import ModuleIndex
 from gpulint_fixers.edits.versions import predates_device_argument
 from gpulint_fixers.waits.device_reads import reads_of, uses_other_library
+from gpulint_fixers.waits.remaining_reads import copy_in_rounds
 from gpulint_fixers.waits.step_tests import branches_around, inner_loop
 from gpulint_fixers.waits.sums.device_sums import accumulated
 
@@ -47,6 +48,8 @@ def rounds_wait(
     """Return whether the rounds of the inner loop wait elsewhere as well, which no fix changes."""
     here = branches_around(found.module, found.statement, found.context.loop.node)
     inner = inner_loop(found.module, found.statement)
+    if inner is not None and copy_in_rounds(project, found, inner) is not None:
+        return True
     return inner is not None and any(
         isinstance(other := finding.payload, HostWait)
         and not isinstance(fixed, Fix)
@@ -72,10 +75,12 @@ def stays_in_rounds(
             and branches_around(other.module, other.statement, inner) <= here
         ):
             return Declined(f"each round waits in {finding.span.words} as well, which no fix changes")
-    for call in other_waits(project, found.module, [inner]):
-        if branches_around(found.module, call, inner) <= here and call not in walk(inner.iter):
-            return Declined(f"each round waits in {found.module.syntax.span(call).words} as well, which no fix changes")
-    return None
+    stays = [call for call in other_waits(project, found.module, [inner]) if call not in walk(inner.iter)]
+    stays = [call for call in stays if branches_around(found.module, call, inner) <= here]
+    call = stays[0] if stays else copy_in_rounds(project, found, inner)
+    if call is None:
+        return None
+    return Declined(f"each round waits in {found.module.syntax.span(call).words} as well, which no fix changes")
 
 
 def _trains(call: ast.Call) -> bool:
