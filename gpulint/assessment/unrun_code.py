@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpulint.assessment import (
+    broken_imports,
     documented_programs,
     failing_places,
     import_roots,
@@ -54,6 +55,7 @@ UNRUN: tuple[Circumstance, ...] = (
     Circumstance("a relative import in it leaves its package", TO_LOW, import_roots.leaves_package),
     Circumstance("its imports need two folders to start in", TO_LOW, import_roots.needs_two_roots),
     Circumstance("imports what a module does not define", TO_LOW, moved_imports.imports_what_is_gone),
+    Circumstance("imports a module with a syntax error", TO_LOW, broken_imports.imports_broken_file),
     Circumstance(
         "its launcher and the program both start processes, on one port", TO_LOW, process_options.starts_twice
     ),
