@@ -57,7 +57,7 @@ def assess(finding: Finding, project: Project) -> Impact:
     parts: list[str] = []
     in_process = cost is not None and cost.kind == _IN_PROCESS
     named = frozenset([(finding.path, finding.span), *((place.path, place.span) for place in finding.related)])
-    gpus = None if subject.tries_itself else most_gpus(project, subject.path, in_process, named)
+    gpus = None if subject.is_in_no_job else most_gpus(project, subject.path, in_process, named)
     if cost is None:
         level, often, loss = _BY_SEVERITY[finding.severity], None, Loss(None, None)
     else:

@@ -30,10 +30,11 @@ _Place = tuple[str, ast.AST]
 
 
 @query
-def has_large_model(project: Project, module: ModuleIndex) -> bool:
-    """Return whether a module, or one of those that import it, makes a model of which a step takes long."""
+def has_large_model(project: Project, module: ModuleIndex, most: int = MAX_USERS) -> bool:
+    """Return whether a module, or one of those that import it, of which so many are asked at most, makes a model of
+    which a step takes long."""
     rows = project.models.rows("large-model")
-    users = (project.module_at(path) for path in islice(project.fact(GpuPrograms).users(module.path), MAX_USERS))
+    users = (project.module_at(path) for path in islice(project.fact(GpuPrograms).users(module.path), most))
     return any(_names_one(project, user, rows) for user in (module, *users) if user is not None)
 
 

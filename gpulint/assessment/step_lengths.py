@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from gpulint import regex
 from gpulint.assessment.amounts import batch_of
 from gpulint.assessment.image_sides import side_of
-from gpulint.assessment.large_models import has_large_model
+from gpulint.assessment.large_models import MAX_USERS, has_large_model
+from gpulint.assessment.unreached_programs import is_for_own_program
 from gpulint.documents.python import walk
 from gpulint.placement.batch_flow import BatchFlow
 from gpulint.placement.environment_actions import rolls_out
@@ -80,7 +81,8 @@ def long_step_of(project: Project, loader: Loader) -> str:
     """Return why the steps that draw the batches of a loader are long, in words; empty if nothing tells."""
     reads = project.fact(BatchFlow).of_loader(loader.module, loader.node)
     modules = dict.fromkeys((*(read.where.module for read in reads), loader.module))
-    large = any(has_large_model(project, module) for module in modules)
+    own = is_for_own_program(project, loader.module, loader.node.lineno)  # what imports its classes makes others
+    large = any(has_large_model(project, one, 0 if own and one is loader.module else MAX_USERS) for one in modules)
     return "long steps of a large model" if large else ""
 
 

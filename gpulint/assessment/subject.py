@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.assessment.jobs import jobs_running
+from gpulint.assessment.unreached_programs import unreached_programs
 from gpulint.documents.notebook import NotebookDocument
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
@@ -78,7 +79,14 @@ class Subject:
         """The jobs of the tree that run the place."""
         if self.tries_itself:
             return ()
-        return jobs_running(self.project, self.path)
+        unreached = frozenset(unreached_programs(self.project, self.finding))
+        running = jobs_running(self.project, self.path)
+        return tuple(job for job in running if not job.programs or not unreached.issuperset(job.programs))
+
+    @cached_property
+    def is_in_no_job(self) -> bool:
+        """Whether jobs run the file, but none the place."""
+        return not self.jobs and bool(jobs_running(self.project, self.path))
 
     @cached_property
     def tries_itself(self) -> bool:

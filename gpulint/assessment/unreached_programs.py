@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Container
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint.documents.python import walk
 from gpulint.launch.job_index import JobIndex
+from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.programs.multi_gpu_use import MultiGpuUse
 from gpulint.query import query
 from gpulint.rule import Kind
-from gpulint.workspace.module_index import FUNCTIONS
+from gpulint.workspace.module_index import FUNCTIONS, dotted
 from gpulint.workspace.word_index import word_of
 
 if TYPE_CHECKING:
@@ -36,12 +39,31 @@ def unreached_programs(project: Project, finding: Finding) -> tuple[Path, ...]:
     module = project.module_at(finding.path)
     if module is None:
         return ()
-    line = finding.span.line
+    name = _definition_at(module, finding.span.line)
+    return _unreached(project, module, name) if name else ()
+
+
+def is_for_own_program(project: Project, module: ModuleIndex, line: int) -> bool:
+    """Return whether modules import that of a place, but mention nothing that leads to the function or class around it:
+    only the main part of its module may."""
+    name = _definition_at(module, line)
+    names = _mentioning(project, module, name) if name else None
+    users = [*islice(project.fact(GpuPrograms).users(module.path), MAX_PROGRAMS)]
+    return (
+        bool(names and users)
+        and any(map(_is_main, module.syntax.tree.body))
+        and not any(_uses(project, user, names or frozenset()) for user in users)
+        and not _looks_up(project, frozenset(users))
+    )
+
+
+def _definition_at(module: ModuleIndex, line: int) -> str:
+    """Return the name of the function or class of a module's top level around a line; empty if there is none."""
     around = [one for one in module.syntax.tree.body if one.lineno <= line <= (one.end_lineno or one.lineno)]
     named = [one for one in around if isinstance(one, _DEFINITIONS)]
     if not named or any(one.decorator_list or one.name.startswith("_") for one in named):
-        return ()  # what decorates it may register it
-    return _unreached(project, module, named[0].name)
+        return ""  # what decorates it may register it
+    return named[0].name
 
 
 @query
@@ -115,7 +137,30 @@ def _uses(project: Project, path: Path, names: frozenset[str]) -> bool:
         for alias in node.names
         if alias.name in names and alias.asname
     }
-    return any(_name(part) in names | renamed for part in walk(module.syntax.tree))
+    own, known = names & _own_names(module), _imported_names(module)
+    for part in walk(module.syntax.tree):
+        name = _name(part)
+        if name in renamed or (name in names and (name not in own or _is_of_import(part, known))):
+            return True
+    return False
+
+
+def _own_names(module: ModuleIndex) -> frozenset[str]:
+    """Return the names of a module's own functions, methods and classes that it does not import as well."""
+    imported = {alias.name for node in module.syntax.of(ast.ImportFrom) for alias in node.names}
+    return frozenset(one.name for kind in _DEFINITIONS for one in module.syntax.of(kind)) - imported
+
+
+def _imported_names(module: ModuleIndex) -> frozenset[str]:
+    """Return the names under which a module knows what it imports."""
+    imports = (*module.syntax.of(ast.Import), *module.syntax.of(ast.ImportFrom))
+    return frozenset((alias.asname or alias.name).split(".")[0] for node in imports for alias in node.names)
+
+
+def _is_of_import(part: ast.AST, known: Container[str]) -> bool:
+    """``train.main``, where ``main`` is one of the module's own functions or methods, and ``train`` is imported; also a
+    text."""
+    return isinstance(part, ast.Constant) or (isinstance(part, ast.Attribute) and dotted(part).split(".")[0] in known)
 
 
 def _looks_up(project: Project, run: frozenset[Path]) -> bool:

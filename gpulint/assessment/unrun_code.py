@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpulint.assessment import (
+    broken_imports,
     documented_programs,
     failing_places,
     import_roots,
@@ -28,6 +29,14 @@ def _feeds_no_step(subject: Subject) -> bool:
     return loader is not None and feeds_no_step(subject.project, loader)
 
 
+def _is_beside_jobs(subject: Subject) -> bool:
+    return (
+        subject.is_in_no_job
+        and not subject.tries_itself
+        and not documented_programs.is_documented(subject.project, subject.path)
+    )
+
+
 UNRUN: tuple[Circumstance, ...] = (
     Circumstance("nothing calls it", TO_LOW, uncalled.is_not_called),
     Circumstance("only a file with a syntax error uses it", TO_LOW, uncalled.only_broken_files_use),
@@ -46,11 +55,13 @@ UNRUN: tuple[Circumstance, ...] = (
     Circumstance("a relative import in it leaves its package", TO_LOW, import_roots.leaves_package),
     Circumstance("its imports need two folders to start in", TO_LOW, import_roots.needs_two_roots),
     Circumstance("imports what a module does not define", TO_LOW, moved_imports.imports_what_is_gone),
+    Circumstance("imports a module with a syntax error", TO_LOW, broken_imports.imports_broken_file),
     Circumstance(
         "its launcher and the program both start processes, on one port", TO_LOW, process_options.starts_twice
     ),
     Circumstance("its program rejects the command", TO_LOW, process_options.is_rejected_by_program),
     Circumstance("its program does not find its own package from its folder", TO_LOW, script_folders.finds_no_package),
+    Circumstance("the jobs only import its module for other parts", 1, _is_beside_jobs),
     Circumstance("nothing is seen to run it", 1, unused_modules.is_unused),
     Circumstance(
         "the documented programs do not run it", 1, documented_programs.is_beside_documented, not_kinds=AT_START

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gpulint.documents.shell import ArgWord, Command, Script
-from gpulint.documents.shell.nested import SHELLS, carried_word
+from gpulint.documents.shell.nested import SHELLS, carried_word, is_elsewhere
 from gpulint.documents.shell.wrappers import unwrap
 from gpulint.launch.command_environment import Environment, Layered
 from gpulint.launch.launchers import Level, base_name, is_launcher, is_python, step
@@ -139,7 +139,8 @@ def _launches(
             found += [own] if own is not None else []
             continue
         if own is None:
-            found += _launches(inner, env, levels, Layered({}, Environment(command, env), outer_env), base)
+            around = {} if is_elsewhere(command) else Layered({}, Environment(command, env), outer_env)
+            found += _launches(inner, env, levels, around, base)
             continue
         nested = _launches(inner, env, own.levels, own.env, own.working_dir)
         found += [replace(one, uncalled=one.uncalled or own.uncalled) for one in nested]

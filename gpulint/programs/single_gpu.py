@@ -121,6 +121,19 @@ def forms_no_group(project: Project, path: Path, span: Span) -> bool:
     return only_on_one_gpu(project, path) or _has_no_sign(project, path)
 
 
+def shows_no_group(project: Project, path: Path, span: Span) -> bool:
+    """Return whether launchers start several processes of the programs that get the environment variable of a place,
+    but none of these, with what they import, names anything that forms a group or imports a package which may."""
+    index = project.fact(JobIndex)
+    jobs = index.jobs_setting(path, span) or index.jobs_in(path)
+    starts = [start for job in jobs for start in job.launches if start.script is None]
+    return bool(starts) and all(start.program is not None and _is_alone(project, start.program) for start in starts)
+
+
+def _is_alone(project: Project, program: Path) -> bool:
+    return _has_no_sign(project, program) and not project.fact(MultiGpuUse).of(program).unread(all_unknown=True)
+
+
 def _starts_one(project: Project, script: Path) -> bool:
     """Return whether each launcher in a script says that it starts one process (``torchrun --nproc_per_node=1``)."""
     starts = [(job, start) for job in project.fact(JobIndex).jobs_in(script) for start in job.launches]

@@ -29,6 +29,38 @@ def test_a_self_test_belongs_to_jobs_that_start_it(tmp_path: Path) -> None:
     assert found("train.py") == [f"low, {work}, in a self-test that no job runs"]
 
 
+@pytest.mark.parametrize(
+    ("imported", "own", "notes", "expected"),
+    [
+        ("Photos", "", "", "medium, {work}, the jobs only import its module for other parts"),
+        ("Photos", "", "python blocks.py", "high, {work}"),
+        ("Photos, main", "", "", "high, {work}, 8 GPUs"),
+        ("Photos, run as run_all", "run_all()\n", "", "high, {work}, 8 GPUs"),
+    ],
+)
+def test_what_only_its_own_main_function_calls_is_in_no_job(
+    tmp_path: Path, imported: str, own: str, notes: str, expected: str
+) -> None:
+    """A job whose program imports a class of a module, and has functions of the same names, runs none of the module's
+    functions."""
+    classes, loader = IMAGES.split("loader =")
+    run = textwrap.indent(f"loader ={loader}{TRAINING}", "    ")
+    blocks = f"{HEAD}{classes}def run():\n{run}def main():\n    run()\nif __name__ == '__main__':\n    main()\n"
+    own_main, call = ("start", "main()") if "main" in imported else ("main", f"main()\n{own}")
+    train = (
+        f"from blocks import {imported}\n{HEAD}class Runner:\n    def run(self):\n"
+        f"        loader = DataLoader(Photos(paths), num_workers=4)\n{textwrap.indent(TRAINING, ' ' * 8)}"
+        f"def {own_main}():\n    runner = Runner()\n    runner.run()\n{call}\n"
+    )
+    job = "#!/bin/bash\n#SBATCH --gres=gpu:8\npython train.py\n"
+    files = {"blocks.py": blocks, "train.py": train, "net.py": "", "job.sh": job, "NOTES.md": f"Run `{notes}`.\n"}
+    report = scan(tmp_path, files)
+    (found,) = [one.finding for one in report.results if one.finding.rule.code == "GPU303"]
+    work = "every step, batches of 128 in the training process (image decoding and transforms)"
+    assert f"{found.impact.level}, {found.impact.basis}" == expected.format(work=work)
+    assert bool(found.unreached) == ("8 GPUs" not in expected)
+
+
 NET = "from torch.nn import Conv2d as Net\n"
 
 

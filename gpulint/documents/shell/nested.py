@@ -11,6 +11,7 @@ SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
 _MAX_DEPTH = 8
 _CARRIERS: dict[str, tuple[str, ...]] = {
     "ssh": (),
+    "pdsh": (),
     "singularity": (),
     "apptainer": (),
     "enroot": (),
@@ -23,6 +24,10 @@ _CARRIERS: dict[str, tuple[str, ...]] = {
     "flock": ("-c", "--command"),
 }
 """Programs that hand a word to a shell: the value of one of these options, or the last word with a blank in it."""
+_REMOTE = frozenset({"ssh", "pdsh", "gcloud"})
+"""Those whose shell runs on another machine, in an environment of its own."""
+_FORWARDED = regex.compile(r"\bSendEnv\b|\b(?:declare|typeset|export)[ \t]{1,9}-p|\bprintenv\b|\$\(env\b")
+"""What takes the environment along: an option, and commands that print it into the script."""
 _PRINTERS = frozenset({"cat", "tee", "echo", "printf"})
 _PLAIN = regex.compile(r"[A-Za-z_][\w.-]*=|-")
 _INITS = frozenset({"tini", "dumb-init", "env", "exec", "--", "-s", "-g"})
@@ -57,6 +62,11 @@ def carried_word(command: Command) -> tuple[Word, int] | None:
         return None
     holds = last is command.words[1] if first == "eval" else any(char.isspace() for char in last.raw)
     return (last, 0) if holds else None
+
+
+def is_elsewhere(command: Command) -> bool:
+    """Return whether a command runs a script on another machine, where variables exported here are not set."""
+    return command.name in _REMOTE and not any(_FORWARDED.search(word.raw) for word in command.words)
 
 
 def _ends_in_shell(words: tuple[Word, ...]) -> bool:

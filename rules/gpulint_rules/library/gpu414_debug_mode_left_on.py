@@ -16,15 +16,17 @@ While debugging. A switch behind a debug flag, an option that is off by default,
 later, or a scheduled profiler is not reported, nor is a variable that only groups of processes read where the job holds
 one GPU or its program forms no group, nor one of a job without GPUs that tells its program to compute on the CPU
 (``--accelerator cpu``) or is for machines of that name (``--partition=cpu``), nor one that an image has while it is
-built alone, or that only tests get (``pytest``). Anomaly detection around a few steps that try it, or in a trainer that
+built alone, that only tests get (``pytest``), or that is exported where the programs only start on other machines
+(``ssh node "torchrun ..."``), without ``SendEnv``. Anomaly detection around a few steps that try it, or in a trainer that
 only runs a model, is not reported either, nor in a program whose files take no gradients. A program without cuDNN loses
 nothing where it makes no convolutions and recurrent layers of PyTorch; the impact is low unless a program that runs the
 line names some, or a library's models that are made of them. It is low as well for blocking launches beside settings
 for reproducible runs or below what initialises CUDA, for anomaly detection by whose errors a loop leaves out steps with
 NaN or of a class for debugging that only settings may name, for anomaly detection before Lightning's trainer, which
 trains under an option of its own, or in a program that only may take gradients by what it loads by name, in demos that
-train nothing, in jobs whose programs run no model, and for a mode that only a group of processes switches on (``if
-distributed:``) where nothing of the tree starts one.
+train nothing, in jobs whose programs run no model, for a variable that only groups of processes read where a launcher
+starts several processes but no file of the program forms a group, and for a mode that only a group of processes
+switches on (``if distributed:``) where nothing of the tree starts one.
 
 Fix safety
 Removing the anomaly mode, blocking launches and the distributed debug mode is safe: results do not change. Unsafe
@@ -55,7 +57,7 @@ from gpulint.finding import Finding, Severity
 from gpulint.fix import Safety
 from gpulint.impact import Cost
 from gpulint.programs.environment_variables import EnvironmentSetting, is_explained, settings
-from gpulint.programs.single_gpu import forms_no_group
+from gpulint.programs.single_gpu import forms_no_group, shows_no_group
 from gpulint.project import Project
 from gpulint.rule import Category, Dimension, Evidence, Kind, Rule
 from gpulint.source import joined
@@ -96,6 +98,9 @@ _REPRODUCIBLE = Cost("debug-mode", assumed="assuming that reproducible runs do n
 _CAUGHT = Cost("debug-mode", assumed="assuming that the program need not leave out the steps with NaN")
 _NO_GRADIENTS = Cost("debug-mode", assumed="assuming that the program takes gradients, which no file of it does")
 _REPLACED = Cost("debug-mode", assumed="assuming that Lightning's trainer does not switch it off, as from 1.5 on")
+_NO_GROUP = Cost(
+    "debug-mode", assumed="assuming that the program forms a group of its processes, which no file of it does"
+)
 _LATE = Cost("debug-mode", assumed="assuming that CUDA still reads the variable after the calls above")
 _REPRODUCED = ", and set `torch.backends.cudnn.deterministic = True` if you need reproducible results"
 _WITHOUT_CUDNN = Cost("without-cudnn")
@@ -182,6 +187,8 @@ def _stays(document: Document, project: Project, setting: EnvironmentSetting) ->
 
 def _cost_of_variable(document: Document, project: Project, setting: EnvironmentSetting) -> Cost | None:
     """Return the cost of a variable that may be set on purpose, or to no effect; else None."""
+    if setting.name in _OF_GROUPS and shows_no_group(project, document.path, setting.span):
+        return _NO_GROUP
     if setting.name != LAUNCHES:
         return None
     if DETERMINISM.search(document.source.text):
