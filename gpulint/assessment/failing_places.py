@@ -48,6 +48,8 @@ def fails_there(subject: Subject) -> bool:
         return True
     if isinstance(node, LOOPS) and _stops(subject.project, module, node):
         return True
+    if not subject.contexts and _takes_no_step(subject.project, module):
+        return True
     loader = subject.cost.loader if subject.cost is not None else None
     if loader is not None and (
         failing_sample(subject.project, loader) is not None
@@ -123,6 +125,44 @@ def _only_failing_import(project: Project, module: ModuleIndex, node: ast.AST) -
     if module.function(node) is not None or started:
         return False
     return _is_for_failing_programs(project, module)
+
+
+@query
+def _takes_no_step(project: Project, module: ModuleIndex) -> bool:
+    """Return whether a program that no other one imports only takes gradients in loops that raise an error in their
+    first round, one of which runs in any case."""
+    if any(True for _ in project.fact(GpuPrograms).users(module.path)):
+        return False
+    parts = (module, *map(project.module_at, project.imported(module.path)))
+    taken = [
+        NodeRef(part, call) for part in parts if part is not None for call in part.calls_by_name.get("backward", ())
+    ]
+    loops = [_failing_loops(project, one, MAX_CALLS) for one in taken]
+    return all(loops) and any(_always_runs(project, loop, MAX_CALLS) for found in loops for loop in found)
+
+
+def _failing_loops(project: Project, place: NodeRef, calls: int) -> list[NodeRef]:
+    """Return the loops around a place, also where it is called, that raise an error in their first round; none if it
+    may run in no such loop."""
+    module = place.module
+    for up in module.syntax.ancestors(place.node):
+        if isinstance(up, LOOPS) and _stops(project, module, up):
+            return [NodeRef(module, up)]
+    function = module.function(place.node)
+    sites = project.fact(Resolver).call_sites(module, function) if function is not None and calls else ()
+    found = [_failing_loops(project, site, calls - 1) for site in sites]
+    return [loop for one in found for loop in one] if all(found) else []
+
+
+def _always_runs(project: Project, place: NodeRef, calls: int) -> bool:
+    """Return whether no option decides whether a program gets to a place."""
+    module = place.module
+    for up in module.syntax.ancestors(place.node):
+        if isinstance(up, ast.Try) or (isinstance(up, ast.If) and "__main__" not in source_text(module, up.test)):
+            return False
+    function = module.function(place.node)
+    sites = project.fact(Resolver).call_sites(module, function) if function is not None and calls else ()
+    return function is None or any(_always_runs(project, site, calls - 1) for site in sites)
 
 
 @query

@@ -15,6 +15,7 @@ from gpulint.assessment import (
     process_options,
     script_folders,
     uncalled,
+    unreached_rounds,
     unused_modules,
 )
 from gpulint.assessment.circumstance import AT_START, TO_LOW, Circumstance
@@ -44,6 +45,7 @@ UNRUN: tuple[Circumstance, ...] = (
     Circumstance("nothing calls the functions that read it", TO_LOW, uncalled.only_unused_read),
     Circumstance("its calls do not fit its parameters", TO_LOW, place_facts.fails_before),
     Circumstance("the loop or function around raises an error", TO_LOW, failing_places.fails_there),
+    Circumstance("every N rounds of a loop that has fewer", TO_LOW, unreached_rounds.comes_after_last_round),
     Circumstance("no step of its model takes these batches", TO_LOW, _feeds_no_step),
     Circumstance("all subclasses override it", TO_LOW, place_facts.is_overridden),
     Circumstance("each call passes what is made here", TO_LOW, place_facts.is_for_missing_argument),

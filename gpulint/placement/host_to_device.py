@@ -23,6 +23,7 @@ from gpulint.placement.inner_sets import classes_of, sets_within
 from gpulint.placement.kept_on_gpu import getters, is_moved, is_on_gpu, keeps_on_gpu, sets_default_device
 from gpulint.placement.prepared_loaders import Frameworks
 from gpulint.placement.repeated_devices import repeats_device
+from gpulint.placement.unprepared_iterators import handed_over
 from gpulint.programs.gpu_programs import runs_elsewhere
 from gpulint.query import query
 from gpulint.semantic.points_to import Resolver
@@ -94,7 +95,7 @@ class HostToDevice:
         for name in self._frameworks.prepares:
             for call in module.calls_by_name.get(name, []):
                 if isinstance(call.func, ast.Attribute | ast.Name) and not is_on_cpu(self._project, module, call):
-                    yield from (NodeRef(module, argument) for argument in call.args)
+                    yield from (NodeRef(module, argument) for argument in handed_over(self._project, module, call))
         for row in self._frameworks.movers:
             for call in self._calls_of(module, row):
                 values = [NodeRef(module, given.value) for given in call.keywords if given.arg in row.arguments]

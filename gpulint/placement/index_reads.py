@@ -150,5 +150,21 @@ def without_read_too(module: ModuleIndex, found: list[SyncPoint]) -> list[SyncPo
     return [one for one in found if not is_index_read(one) or _statement(module, one.node) not in others]
 
 
+def is_read_below(module: ModuleIndex, node: ast.expr, is_host: Callable[[ModuleIndex, ast.expr], bool]) -> bool:
+    """Return whether what a mask picks goes into a value that the same statement reads from the GPU, so that it is
+    there as well: ``(guesses[mask] == labels[mask]).sum().item()``."""
+    assert isinstance(node, ast.Subscript)
+    for up in module.syntax.ancestors(node):
+        match up:
+            case ast.Call(func=ast.Attribute(value=value, attr="item"), args=[]):
+                return not is_host(module, value) and not is_host(module, node.value)
+            case ast.Attribute() | ast.Compare() | ast.BinOp() | ast.UnaryOp():
+                continue
+            case ast.Call(func=ast.Attribute() as func) if func in module.syntax.ancestors(node):
+                continue
+        return False
+    return False
+
+
 def _statement(module: ModuleIndex, node: ast.expr) -> ast.AST:
     return next((up for up in module.syntax.ancestors(node) if isinstance(up, ast.stmt)), node)

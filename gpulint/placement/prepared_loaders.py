@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpulint.documents.python import walk
 from gpulint.libraries import Models
 from gpulint.libraries.frameworks import Mover
+from gpulint.placement.unprepared_iterators import handed_over, is_left_alone, yields
 from gpulint.query import cyclic, query
 from gpulint.semantic.argument_binding import argument_of
 from gpulint.semantic.points_to import Resolver
@@ -46,9 +46,17 @@ def _prepared_in(project: Project, path: Path) -> Iterator[tuple[str, str, tuple
     module = project.module_at(path)
     for (owner, name), bindings in module.attributes.items() if module is not None else ():
         assert module is not None
-        values = (binding.value for binding in bindings)
-        if any(isinstance(value, ast.Call) and last_name(value.func) in prepares for value in values):
+        if any(_is_prepared(project, module, one) for one in bindings):
             yield name, name, (module, owner)
+
+
+def _is_prepared(project: Project, module: ModuleIndex, binding: Binding) -> bool:
+    """Return whether a framework gives back what a name is set to, and not an iterator of which it knows nothing."""
+    value, path = binding.value, binding.path
+    if not isinstance(value, ast.Call) or last_name(value.func) not in project.models.derived(Frameworks).prepares:
+        return False
+    at = path[0] if path else 0
+    return at >= len(value.args) or not is_left_alone(project, module, value, value.args[at])
 
 
 _ATTRIBUTES: Spread[str, tuple[ModuleIndex, ast.ClassDef]] = Spread(
@@ -142,11 +150,7 @@ class PreparedLoaders:
 
     def _yields(self, module: ModuleIndex, call: ast.Call) -> bool:
         """``forever(loader)``, a generator of the tree."""
-        return any(
-            isinstance(part, ast.Yield | ast.YieldFrom)
-            for callee in self._project.fact(Resolver).callees(module, call)
-            for part in walk(callee.node)
-        )
+        return any(yields(callee.node) for callee in self._project.fact(Resolver).callees(module, call))
 
     def _prepares(self, module: ModuleIndex, value: ast.expr | None, path: tuple[int, ...]) -> bool:
         """Return whether what comes out at ``path`` is a loader, made on the spot (``accelerator.prepare(model,
@@ -155,7 +159,7 @@ class PreparedLoaders:
             return False
         at = path[0] if path else 0
         made = value.args[at] if at < len(value.args) else None
-        if made is None or isinstance(made, ast.Starred):
+        if made is None or isinstance(made, ast.Starred) or is_left_alone(self._project, module, value, made):
             return False
         return bool(self._project.fact(LoaderFlow).loaders_of(module, made))
 
@@ -180,7 +184,7 @@ class PreparedLoaders:
     def _names_handed_in(self, module: ModuleIndex) -> frozenset[str]:
         """Names of what a module lets a framework prepare."""
         calls = (call for name in self._frameworks.prepares for call in module.calls_by_name.get(name, []))
-        return frozenset(last_name(argument) for call in calls for argument in call.args)
+        return frozenset(last_name(argument) for call in calls for argument in handed_over(self._project, module, call))
 
     def _moves_by_itself(self, source: ast.expr) -> bool:
         """``shard.iter_torch_batches()``: an iterator of a framework that places batches on the worker's device."""

@@ -12,7 +12,7 @@ from gpulint.libraries import Models
 from gpulint.libraries.operations import Sync as Row
 from gpulint.placement.expressions import asks_for_scale, is_weight
 from gpulint.placement.host_results import casts_to_host, is_made, leaves_gpu, moves_model, queues_copy
-from gpulint.placement.index_reads import read_index, without_read_too
+from gpulint.placement.index_reads import is_read_below, read_index, without_read_too
 from gpulint.placement.isinstance_tests import gets_host_value, gets_no_tensor, gets_tensor_instead, is_collection
 from gpulint.placement.jax_waits import WAITING, JaxWaits
 from gpulint.placement.shown_arguments import shown
@@ -157,7 +157,9 @@ class SyncPoints:
         """``logits[labels == 1]``: how much that is, the host must know. Storing one number there needs no wait."""
         if not isinstance(node.ctx, ast.Load) or isinstance(node.slice, ast.Slice | ast.Tuple | ast.Constant):
             return False
-        return self._is_mask(module, node.slice) and self._handed.is_tensor(module, node.value)
+        if not self._is_mask(module, node.slice):
+            return False
+        return self._handed.is_tensor(module, node.value) or is_read_below(module, node, self._tensors.is_host)
 
     def _is_mask(self, module: ModuleIndex, node: ast.expr, depth: int = 0) -> bool:
         """Return whether the value is a tensor of truth values, by what it is made of."""

@@ -54,6 +54,58 @@ def test_a_loop_that_unpacks_other_batches_stops(tmp_path: Path, loop: str, opti
     assert levels(tmp_path, files, "GPU204") == [level]
 
 
+WHOLE_RUN = """\
+torch.backends.cudnn.enabled = False
+
+
+def train(model, loader, optimizer):
+    for step, batch in enumerate(loader):
+        {unpacked} = batch
+        loss = model(images.cuda()).mean()
+        loss.backward()
+        optimizer.step()
+
+
+def main():
+    loader = DataLoader(Pairs(), batch_size=64, num_workers=4)
+    model = nn.Conv2d(3, 8, 3).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(90):
+        train(model, loader, optimizer)
+
+
+def finetune(model, loader, optimizer):
+    for images in loader:
+        model(images.cuda()).mean().backward()
+        optimizer.step()
+
+
+if __name__ == "__main__":
+    {started}
+"""
+
+
+@pytest.mark.parametrize(
+    ("unpacked", "started", "fails"),
+    [
+        ("images, labels, names", "main()", True),
+        ("images, labels", "main()", False),
+        ("images, labels, names", "main()\n    finetune(Net(), other, optimizer)", False),
+        ("images, labels, names", "if args.train:\n        main()", False),
+    ],
+)
+def test_a_setting_of_the_whole_run_is_for_nothing_where_its_only_training_stops(
+    tmp_path: Path, unpacked: str, started: str, fails: bool
+) -> None:
+    program = HEAD + DATA + WHOLE_RUN.format(unpacked=unpacked, started=started)
+    if "finetune(Net" not in started:
+        program = program.replace("model(images.cuda()).mean().backward()", "print(images)")
+    files = {"net.py": "from torch.nn import Linear as Net\n", "train.py": program}
+    found = bases(tmp_path, files, "GPU414")
+    assert len(found) == 1
+    assert ("raises an error" in found[0]) is fails
+
+
 PART = """\
 class Pairs(Dataset):
     def __getitem__(self, index):

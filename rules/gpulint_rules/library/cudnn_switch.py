@@ -21,6 +21,7 @@ from gpulint.values.constants import Constants
 from gpulint.workspace.module_index import FUNCTIONS, ModuleIndex
 from gpulint_rules.library.cudnn_layers import MAX_PROGRAMS, has_no_layers, programs_of
 from gpulint_rules.library.debug_places import is_switched_on
+from gpulint_rules.library.drawn_seeds import draws_its_seeds
 from gpulint_rules.library.opposite_switches import always_runs, is_switched_back
 from gpulint_rules.library.shared_switches import Switch, grouped, switch
 
@@ -96,9 +97,10 @@ def is_reproducible(project: Project, module: ModuleIndex, statement: ast.stmt) 
 
 
 def has_seeds(project: Project, module: ModuleIndex, statement: ast.stmt) -> bool:
-    """Return whether a program that runs a statement sets the seeds of PyTorch, so that its runs should be alike."""
+    """Return whether a program that runs a statement sets the seeds of PyTorch, so that its runs should be alike: not
+    to a number that each run draws at random."""
     if regex.occurs(_SEEDED, module.syntax.source.text):
-        return True
+        return not draws_its_seeds(project, module)
     programs = programs_of(project, module, statement)
     return len(programs) <= MAX_PROGRAMS and any(
         project.fact(MultiGpuUse).of(path).mentions(_SEEDED) for path in programs
