@@ -148,13 +148,16 @@ def _uses(project: Project, path: Path, names: frozenset[str]) -> bool:
 def _own_names(module: ModuleIndex) -> frozenset[str]:
     """Return the names of a module's own functions, methods and classes that it does not import as well."""
     imported = {alias.name for node in module.syntax.of(ast.ImportFrom) for alias in node.names}
-    return frozenset(one.name for kind in _DEFINITIONS for one in module.syntax.of(kind)) - imported
+    functions = (*module.syntax.of(ast.FunctionDef), *module.syntax.of(ast.AsyncFunctionDef))
+    own = {one.name for one in functions} | {one.name for one in module.syntax.of(ast.ClassDef)}
+    return frozenset(own - imported)
 
 
 def _imported_names(module: ModuleIndex) -> frozenset[str]:
     """Return the names under which a module knows what it imports."""
-    imports = (*module.syntax.of(ast.Import), *module.syntax.of(ast.ImportFrom))
-    return frozenset((alias.asname or alias.name).split(".")[0] for node in imports for alias in node.names)
+    aliases = [alias for node in module.syntax.of(ast.Import) for alias in node.names]
+    aliases += (alias for node in module.syntax.of(ast.ImportFrom) for alias in node.names)
+    return frozenset((alias.asname or alias.name).split(".")[0] for alias in aliases)
 
 
 def _is_of_import(part: ast.AST, known: Container[str]) -> bool:

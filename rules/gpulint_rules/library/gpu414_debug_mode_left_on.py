@@ -17,7 +17,7 @@ later, or a scheduled profiler is not reported, nor is a variable that only grou
 one GPU or its program forms no group, nor one of a job without GPUs that tells its program to compute on the CPU
 (``--accelerator cpu``) or is for machines of that name (``--partition=cpu``), nor one that an image has while it is
 built alone, that only tests get (``pytest``), or that is exported where the programs only start on other machines
-(``ssh node "torchrun ..."``), without ``SendEnv``. Anomaly detection around a few steps that try it, or in a trainer that
+(``ssh node "torchrun"``) without ``SendEnv``. Anomaly detection around a few steps that try it, or in a trainer that
 only runs a model, is not reported either, nor in a program whose files take no gradients. A program without cuDNN loses
 nothing where it makes no convolutions and recurrent layers of PyTorch; the impact is low unless a program that runs the
 line names some, or a library's models that are made of them. It is low as well for blocking launches beside settings
