@@ -148,8 +148,9 @@ def _uses(project: Project, path: Path, names: frozenset[str]) -> bool:
 def _own_names(module: ModuleIndex) -> frozenset[str]:
     """Return the names of a module's own functions, methods and classes that it does not import as well."""
     imported = {alias.name for node in module.syntax.of(ast.ImportFrom) for alias in node.names}
-    functions = (*module.syntax.of(ast.FunctionDef), *module.syntax.of(ast.AsyncFunctionDef))
-    own = {one.name for one in functions} | {one.name for one in module.syntax.of(ast.ClassDef)}
+    own = {one.name for one in module.syntax.of(ast.FunctionDef)}
+    own |= {one.name for one in module.syntax.of(ast.AsyncFunctionDef)}
+    own |= {one.name for one in module.syntax.of(ast.ClassDef)}
     return frozenset(own - imported)
 
 
