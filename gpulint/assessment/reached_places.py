@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from gpulint.assessment.choices import is_other_choice
+from gpulint.assessment.chosen_names import Definition, is_named_as_text, registered_names, table_key
 from gpulint.launch.job_index import JobIndex
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import query
@@ -28,7 +29,6 @@ MAX_PLACES = 400
 """How many uses are looked at before a place counts as reached."""
 MAX_USES = 40
 """How many uses of one name are looked at."""
-_Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 _CALLED_BY_LIBRARIES = frozenset({"forward", "backward", "setup_context"})
 _TESTS = frozenset({"isinstance", "issubclass", "hasattr", "type"})
 _COMMANDS = frozenset({"Fire", "CLI", "auto_cli"})
@@ -120,10 +120,10 @@ class _Search:
     def _is_used(self, module: ModuleIndex, above: ast.ClassDef) -> bool:
         """Return whether anything names a class but its own body, other than to annotate or test: nobody makes
         an instance else."""
-        registered = _registered(above)
+        registered = registered_names(above)
         if (above.decorator_list and not registered) or _outer(module, above) is not None:
             return True
-        if any(self._is_named_as_text(name, above) for name in registered):
+        if any(is_named_as_text(self._project, name, above) for name in registered):
             return True
         named = (use for use in self._named(module, above.name) if not _is_idle(use) and self._is_chosen(use, above))
         if any(not any(up is above for up in use.module.syntax.ancestors(use.node)) for use in named):
@@ -151,15 +151,15 @@ class _Search:
         )
         return list(islice(found, MAX_USES))
 
-    def _uses(self, module: ModuleIndex, owner: _Definition, steps: int) -> bool:
+    def _uses(self, module: ModuleIndex, owner: Definition, steps: int) -> bool:
         """Return whether a use of a class or function leads there."""
-        if registered := _registered(owner):
-            return any(self._is_named_as_text(name, owner) for name in registered)
+        if registered := registered_names(owner):
+            return any(is_named_as_text(self._project, name, owner) for name in registered)
         uses = list(islice(self._named(module, owner.name), MAX_USES))
         outside = [use for use in uses if not any(up is owner for up in use.module.syntax.ancestors(use.node))]
         if any(self._leads(use, steps, owner) for use in outside if not _is_idle(use)):
             return True
-        return len(uses) == MAX_USES or self._is_named_as_text(owner.name)
+        return len(uses) == MAX_USES or is_named_as_text(self._project, owner.name)
 
     def _named(self, module: ModuleIndex, name: str) -> Iterator[NodeRef]:
         """Uses of a name of the module, there and in modules that import it, also under another name."""
@@ -173,12 +173,12 @@ class _Search:
                     yield from (NodeRef(other, node) for node in other.uses.get(known, ()))
                 yield from (NodeRef(other, node) for node in other.syntax.of(ast.Attribute) if node.attr == name)
 
-    def _is_chosen(self, use: NodeRef, owner: _Definition | None) -> bool:
+    def _is_chosen(self, use: NodeRef, owner: Definition | None) -> bool:
         """Return whether a use is no entry of a table, or one that something names."""
-        entry = _entry(use.module, use.node)
-        return entry is None or self._is_named_as_text(entry, owner)
+        entry = table_key(use.module, use.node)
+        return entry is None or is_named_as_text(self._project, entry, owner)
 
-    def _leads(self, use: NodeRef, steps: int, owner: _Definition | None = None) -> bool:
+    def _leads(self, use: NodeRef, steps: int, owner: Definition | None = None) -> bool:
         module, node = use.module, use.node
         if not self._is_chosen(use, owner):
             return False
@@ -186,40 +186,11 @@ class _Search:
             return False
         return self.reaches(module, node, steps - 1)
 
-    def _is_named_as_text(self, name: str, owner: _Definition | None = None) -> bool:
-        """Return whether a configuration, command or text of a module names an entry, other than where it is kept, and
-        in the body of what it stands for (``NAME = "stsb"``)."""
-        whole = re.compile(rb"(?<![\w.-])%b(?![\w-])" % re.escape(name.encode()))
-        for path in self._project.files_with(name.encode()):
-            if path.suffix not in (".py", ".pyc", ".md", ".rst", ".ipynb") and self._project.finds(path, whole):
-                return True
-        for path in self._project.word_index.mentioning(word_of(name)) if name.isidentifier() else ():
-            other = self._project.module_at(path)
-            if other is not None and any(
-                _is_choice(other, text) and not any(up is owner for up in other.syntax.ancestors(text))
-                for text in _texts(other, name)
-            ):
-                return True
-        return not name.isidentifier()
 
-
-def _texts(module: ModuleIndex, name: str) -> Iterator[ast.Constant]:
-    return (text for text in module.syntax.of(ast.Constant) if text.value == name)
-
-
-def _is_choice(module: ModuleIndex, text: ast.Constant) -> bool:
-    """Return whether a text is a value: no key, no member of a list of what may be chosen, and not compared."""
-    parent = module.syntax.parents.get(text)
-    if isinstance(parent, ast.Dict):
-        return text in parent.values
-    registers = isinstance(parent, ast.Call) and "regist" in ast.unparse(parent.func).lower()
-    return not registers and not isinstance(parent, ast.Compare | ast.List | ast.Tuple | ast.Set | ast.Expr)
-
-
-def _owner(module: ModuleIndex, node: ast.AST) -> _Definition | None:
+def _owner(module: ModuleIndex, node: ast.AST) -> Definition | None:
     """The innermost function or class whose body holds a place. What is inside a function counts as the outer one's."""
     inner = node
-    found: _Definition | None = None
+    found: Definition | None = None
     for up in module.syntax.ancestors(node):
         if isinstance(up, FUNCTIONS) and inner in up.body:
             found = up
@@ -229,20 +200,8 @@ def _owner(module: ModuleIndex, node: ast.AST) -> _Definition | None:
     return found
 
 
-def _outer(module: ModuleIndex, node: ast.AST) -> _Definition | None:
+def _outer(module: ModuleIndex, node: ast.AST) -> Definition | None:
     return next((up for up in module.syntax.ancestors(node) if isinstance(up, (*FUNCTIONS, ast.ClassDef))), None)
-
-
-def _registered(owner: _Definition) -> set[str]:
-    """Names under which decorators put a class or function into a registry, if any do."""
-    found = [one for one in owner.decorator_list if "regist" in ast.unparse(one).lower()]
-    given = {
-        part.value
-        for one in found
-        for part in ast.walk(one)
-        if isinstance(part, ast.Constant) and isinstance(part.value, str)
-    }
-    return given | {owner.name} if found else set()
 
 
 def _is_idle(use: NodeRef) -> bool:
@@ -255,12 +214,3 @@ def _is_idle(use: NodeRef) -> bool:
         if isinstance(up, ast.stmt):
             return False
     return False
-
-
-def _entry(module: ModuleIndex, node: ast.AST) -> str | None:
-    """The key of a table under which a class or function is one of several."""
-    parent = module.syntax.parents.get(node)
-    if isinstance(parent, ast.Dict) and len(parent.values) > 1 and node in parent.values:
-        key = parent.keys[parent.values.index(node)]
-        return key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else None
-    return None

@@ -111,10 +111,10 @@ def _only_derives(module: ModuleIndex, name: str) -> bool:
         return False
     uses = [use for use in module.uses.get(name, ()) if isinstance(use.ctx, ast.Load)]
     named = [part for part in module.syntax.of(ast.Attribute) if part.attr == name]
-    return all(_makes_nothing(module, use) for use in (*uses, *named))
+    return all(makes_nothing(module, use) for use in (*uses, *named))
 
 
-def _makes_nothing(module: ModuleIndex, use: ast.expr) -> bool:
+def makes_nothing(module: ModuleIndex, use: ast.expr) -> bool:
     """Return whether the name of a class is the base of another, what ``super(Base, self)`` starts from, the class that
     ``isinstance`` asks for, alone or in a tuple, or an annotation."""
     inner, up = use, module.syntax.parents.get(use)
