@@ -17,6 +17,7 @@ from gpulint.assessment import (
     uncalled,
     unreached_rounds,
     unmade_heirs,
+    unmade_instances,
     unused_modules,
 )
 from gpulint.assessment.circumstance import AT_START, TO_LOW, Circumstance
@@ -50,6 +51,7 @@ UNRUN: tuple[Circumstance, ...] = (
     Circumstance("no step of its model takes these batches", TO_LOW, _feeds_no_step),
     Circumstance("all subclasses override it", TO_LOW, place_facts.is_overridden),
     Circumstance("the classes that configurations name override it", TO_LOW, unmade_heirs.is_replaced),
+    Circumstance("its class reads an option that the program lacks", TO_LOW, unmade_instances.cannot_be_made),
     Circumstance("each call passes what is made here", TO_LOW, place_facts.is_for_missing_argument),
     Circumstance("in a self-test that no job runs", TO_LOW, lambda subject: subject.tries_itself),
     Circumstance("in a self-test", TO_LOW, place_facts.tries_classes),

@@ -30,12 +30,13 @@ _NAMED = regex.compile(
 )
 """Names of what may hold the arguments of a program."""
 _SETS_MORE = regex.compile(
-    rb"setattr\((?!\s{0,9}(self|cls|model|net|module|layer|m)\b)|__dict__|^[ \t]*[\w.]+[ \t]*=[ \t]*vars\("
+    rb"setattr\((?!\s{0,9}(self|cls|model|net|module|layer|m)\b)(?!\s{0,9}[\w.]+\s{0,9},\s{0,9}[\"']\w+[\"'],)"
+    rb"|__dict__|^[ \t]*[\w.]+[ \t]*=[ \t]*vars\("
     rb"|vars\(\s{0,9}\w+\s{0,9}\)\s{0,9}(\.update|\[|\|)|\bNamespace\(|\bexec\(|\bglobals\(|\bnamespace\s{0,9}="
     rb"|add_subparsers|\bparents\s{0,9}=\s{0,9}\[",
     re.MULTILINE,
 )
-"""How arguments get attributes that no option declares."""
+"""How arguments get attributes that no option declares; what ``setattr`` gets as a text is found as one."""
 _BY_NAME = frozenset({"update", "set_defaults", "dict", "SimpleNamespace", "replace"})
 """Calls whose keywords may become attributes."""
 _READ_ONLY = frozenset(
@@ -97,29 +98,41 @@ def options_missing(
     where, node = function.module, function.node
     if not isinstance(node, ast.FunctionDef) or module.path.suffix != ".py" or where.path.suffix != ".py":
         return ()
-    found = []
-    for part, name in _reads_of_parameters(where, node):
-        handed = argument_of(node, call, name)
-        made = _held(project, module, handed) if isinstance(handed, ast.Name) else None
-        if made is not None and part.attr not in made.names | _ALWAYS:
-            seen = _Namespace(made.names, (*made.paths, module.path))
-            found += [part] if not _may_be_set(project, where, part, seen) else []
-    return tuple(found)
+    reads = reads_of_parameters(where, node)
+    return tuple(
+        part for part, name in reads if is_missing(project, module, call, function, NodeRef(where, part), name)
+    )
 
 
 @query
-def _reads_of_parameters(module: ModuleIndex, function: ast.FunctionDef) -> tuple[tuple[ast.Attribute, str], ...]:
+def is_missing(
+    project: Project, module: ModuleIndex, call: ast.Call, function: NodeRef, read: NodeRef, name: str
+) -> bool:
+    """Return whether the arguments of a program that a call hands to a parameter of a function have no attribute that
+    is read of them there, or in a constructor that gets them from it."""
+    assert isinstance(function.node, FUNCTIONS)
+    assert isinstance(read.node, ast.Attribute)
+    handed = argument_of(function.node, call, name)
+    made = _held(project, module, handed) if isinstance(handed, ast.Name) else None
+    if made is None or read.node.attr in made.names | _ALWAYS:
+        return False
+    seen = _Namespace(made.names, (*made.paths, module.path))
+    return not _may_be_set(project, read.module, read.node, seen)
+
+
+@query
+def reads_of_parameters(module: ModuleIndex, function: ast.FunctionDef) -> tuple[tuple[ast.Attribute, str], ...]:
     """Return what a function reads of those of its parameters that are named like the arguments of a program."""
     found = []
     for part in walk(function):
         match part:
             case ast.Attribute(value=ast.Name(id=name) as value, ctx=ast.Load()) if _NAMED.fullmatch(name):
-                if _is_parameter_of(reaching(module, module.scope(value).lookup(name), value), function):
+                if is_parameter_of(reaching(module, module.scope(value).lookup(name), value), function):
                     found.append((part, name))
     return tuple(found)
 
 
-def _is_parameter_of(bindings: Sequence[Binding], function: ast.FunctionDef) -> bool:
+def is_parameter_of(bindings: Sequence[Binding], function: ast.FunctionDef) -> bool:
     return (
         len(bindings) == 1
         and bindings[0].kind is BindingKind.PARAMETER

@@ -9,15 +9,21 @@ from typing import TYPE_CHECKING
 from gpulint.documents.python import walk, walk_own
 from gpulint.query import cyclic
 from gpulint.semantic.absent_members import absent_members
-from gpulint.semantic.absent_options import absent_options, options_missing
-from gpulint.semantic.argument_binding import CallbackCall
-from gpulint.semantic.failing_calls import does_not_fit, only_method
+from gpulint.semantic.absent_options import (
+    absent_options,
+    is_missing,
+    is_parameter_of,
+    options_missing,
+    reads_of_parameters,
+)
+from gpulint.semantic.argument_binding import CallbackCall, argument_of
+from gpulint.semantic.failing_calls import constructor_of, does_not_fit, is_only, only_method
 from gpulint.semantic.failing_names import absent_attributes, undefined_names
 from gpulint.semantic.generator_results import misused_generators
 from gpulint.semantic.path_conditions import conditions
 from gpulint.semantic.points_to import Resolver
 from gpulint.semantic.unfit_arguments import fails_within, takes_steps, works_before
-from gpulint.workspace.module_index import FUNCTIONS, LOOPS, last_name
+from gpulint.workspace.module_index import FUNCTIONS, LOOPS, NodeRef, last_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +32,9 @@ if TYPE_CHECKING:
     from gpulint.workspace.module_index import FunctionNode, ModuleIndex
 
 _ENDS = (ast.Return, ast.Raise, ast.Break, ast.Continue)
+MAX_BASES = 3
+"""Most constructors of bases that are followed."""
+_NO_READS: tuple[tuple[NodeRef, str], ...] = ()
 _NONE: tuple[ast.expr, ...] = ()
 _SEPARATE = (*FUNCTIONS, ast.Lambda, ast.ClassDef)
 _CATCHES = (ast.Try, ast.TryStar, ast.ExceptHandler, ast.Match, ast.ListComp, ast.SetComp, ast.DictComp)
@@ -48,7 +57,7 @@ def failures(project: Project, module: ModuleIndex, block: ast.AST) -> tuple[ast
         *(call for call in calls if _unpacks(project, module, call)),
         *(call for call in calls if does_not_fit(project, module, call) or _always_fails(project, module, call)),
         *(call for call in calls if fails_within(project, module, call) is not None),
-        *(call for call in calls if _lacks_options(project, module, call)),
+        *(call for call in calls if lacks_options(project, module, call)),
     ]
     always = [part for part in found if _always(module, part, block)]
     return (*always, *_failing_choices(module, [part for part in found if part not in always], block))
@@ -139,11 +148,15 @@ def _always_raises(project: Project, where: ModuleIndex, function: ast.FunctionD
 
 
 @cyclic(False)
-def _lacks_options(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
-    """Return whether a call hands the arguments of its program to a function that reads more of them, at the latest in
-    its first step."""
+def lacks_options(project: Project, module: ModuleIndex, call: ast.Call) -> bool:
+    """Return whether a call hands the arguments of its program to a function or constructor that reads more of them,
+    at the latest in its first step."""
     if not isinstance(call.func, ast.Name) or isinstance(call, CallbackCall):
         return False
+    if (made := _made_by(project, module, call)) is not None:
+        constructor = NodeRef(*made)
+        reads = _constructor_reads(project, *made, MAX_BASES)
+        return any(is_missing(project, module, call, constructor, read, name) for read, name in reads)
     found = project.fact(Resolver).callees(module, call)
     if len(found) != 1 or not isinstance(found[0].node, ast.FunctionDef) or found[0].node.decorator_list:
         return False
@@ -158,6 +171,60 @@ def _lacks_options(project: Project, module: ModuleIndex, call: ast.Call) -> boo
             for part in missing
         )
     )
+
+
+def _made_by(project: Project, module: ModuleIndex, call: ast.Call) -> tuple[ModuleIndex, FunctionNode] | None:
+    """Return the constructor that a call of a class of the tree runs."""
+    found = project.fact(Resolver).points_to(module, call.func)
+    if (
+        len(found) != 1
+        or found[0].path
+        or not isinstance(found[0].node, ast.ClassDef)
+        or not is_only(project, found[0])
+    ):
+        return None
+    return _constructor(project, found[0])
+
+
+def _constructor(project: Project, made: NodeRef) -> tuple[ModuleIndex, FunctionNode] | None:
+    found = constructor_of(project, made)
+    owners = project.fact(Resolver).mro(made.module, made.node) if isinstance(made.node, ast.ClassDef) else []
+    return next(((where, found) for where, owner in owners if found in owner.body), None) if found else None
+
+
+@cyclic(_NO_READS)
+def _constructor_reads(
+    project: Project, module: ModuleIndex, function: FunctionNode, steps: int
+) -> tuple[tuple[NodeRef, str], ...]:
+    """Return what a constructor, or that of its base which it hands a parameter to, reads in any case of its
+    parameters that are named like the arguments of a program, each with the name of its own parameter."""
+    if not isinstance(function, ast.FunctionDef):
+        return ()
+    reads = [
+        (NodeRef(module, part), name)
+        for part, name in reads_of_parameters(module, function)
+        if _always(module, part, function)
+    ]
+    for call in module.calls_by_name.get("__init__", ()) if steps else ():
+        owner = module.class_of(function)
+        if owner is None or not _is_of_base(call) or not _always(module, call, function):
+            continue
+        bases = project.fact(Resolver).bases(module, owner)
+        above = _constructor(project, NodeRef(*bases[0])) if len(bases) == 1 == len(owner.bases) else None
+        if above is None:
+            continue
+        for read, name in _constructor_reads(project, *above, steps - 1):
+            handed = argument_of(above[1], call, name)
+            if isinstance(handed, ast.Name) and is_parameter_of(module.scope(handed).lookup(handed.id), function):
+                reads.append((read, handed.id))
+    return tuple(reads)
+
+
+def _is_of_base(call: ast.Call) -> bool:
+    match call.func:
+        case ast.Attribute(value=ast.Call(func=ast.Name(id="super"))):
+            return True
+    return False
 
 
 def step_of(module: ModuleIndex, node: ast.AST) -> ast.AST | None:

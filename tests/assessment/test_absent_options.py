@@ -235,3 +235,84 @@ def test_only_the_program_that_sets_an_option_gets_through_a_function(
     (basis,) = bases(tmp_path, files, "GPU303")
     assert ("raises an error" in basis) is fails
     assert basis.startswith("low") is fails
+
+
+MODEL = """\
+from base import Coder
+
+
+class Reader(Coder):
+    def __init__(self, size, args):
+        super(Reader, self).__init__(size, {handed})
+
+    def forward(self, rows):
+        return [row.item() for row in self.head(rows).mean(1)]
+"""
+OF_MODEL = """\
+from torch import nn
+
+
+class Coder(nn.Module):
+    def __init__(self, size, args):
+        super().__init__()
+        self.head = nn.Linear(size, 10)
+        {read}
+"""
+MAKES = """\
+import argparse
+
+import torch
+from model import Reader
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--evaluate", action="store_true")
+    parser.add_argument("--size", type=int, default=64)
+    args = parser.parse_args()
+    {before}
+    if not args.evaluate:
+        model = Reader(args.size, args).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for rows in torch.utils.data.DataLoader(torch.load("rows"), 64, num_workers=4, pin_memory=True):
+            values = model(rows.cuda())
+            loss = model.head(rows.cuda()).mean() * sum(values)
+            loss.backward()
+            optimizer.step()
+
+
+if __name__ == "__main__":
+    main()
+"""
+OTHER = MAKES.replace('"--size"', '"--kind"')
+
+
+@pytest.mark.parametrize(
+    ("parts", "fails"),
+    [
+        ({}, True),
+        ({"before": 'setattr(model_config, "size", args.size)'}, True),
+        ({"before": 'setattr(args, "kind", "b")'}, False),
+        ({"before": 'setattr(args, "ki" + "nd", "b")'}, False),
+        ({"before": 'args.kind = "b"'}, False),
+        ({"read": "if size > 64 and args.kind: print(size)"}, False),
+        ({"read": 'if getattr(args, "kind", ""): print(size)'}, False),
+        ({"handed": "make()"}, False),
+        ({"read": "if args.size: print(size)"}, False),
+    ],
+)
+def test_the_methods_of_a_class_that_cannot_be_made_do_not_run(
+    tmp_path: Path, parts: dict[str, str], fails: bool
+) -> None:
+    given = {"before": "", "handed": "args", "read": "if args.kind: print(size)", **parts}
+    files = {"model.py": MODEL.format(**given), "base.py": OF_MODEL.format(**given), "train.py": MAKES.format(**given)}
+    (basis,) = [basis for basis in bases(tmp_path, files, "GPU305") if "inner loop" in basis]
+    assert ("reads an option that the program lacks" in basis) is fails
+    assert basis.startswith("low") is fails
+
+
+def test_another_program_may_make_a_class(tmp_path: Path) -> None:
+    given = {"before": "", "handed": "args", "read": "if args.kind: print(size)"}
+    files = {"model.py": MODEL.format(**given), "base.py": OF_MODEL.format(**given), "train.py": MAKES.format(**given)}
+    found = bases(tmp_path, {**files, "other.py": OTHER.format(**given)}, "GPU305")
+    assert not any("reads an option that the program lacks" in basis for basis in found)
