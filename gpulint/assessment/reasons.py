@@ -63,7 +63,9 @@ MAX_BELOW = 3
 MAX_PARAGRAPH = 40
 """Most lines of a block without empty lines that a comment in it is about."""
 _PLAIN = regex.compile(r"(?:^|(?<=\s))#\s?(?P<text>.*)$")
-_CODE = regex.compile(r"^[\w.\[\]]+\s*[=(]|^(import|from|print|return|for|if|with)\b[^.]*$")
+_CODE = regex.compile(
+    r"^(?!(?:NOTE|TODO|FIXME|XXX|HACK|HINT)\()[\w.\[\]]+\s*[=(]|^(import|from|print|return|for|if|with)\b[^.]*$"
+)
 """Code that was commented out, which explains nothing."""
 _SETTING = regex.compile(
     r"\w\s*=\s*([\d\"']|True\b|False\b|None\b)|^\s*\w[\w.]*\((True|False|[\d\"'][^()]{0,40})?\)\s*(#|$)"
