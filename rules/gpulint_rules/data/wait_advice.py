@@ -61,6 +61,9 @@ _GUARD = "put the check behind a debug option, or check the batch on the host, b
 _DIVIDES = (
     "leave the test out and divide by a bounded value on the GPU (`gradient / norm.clamp(min=1e-12)`, `torch.where`)"
 )
+_DIVISOR = (
+    "divide by the tensor itself, without reading it: the GPU divides by its own number, and the host need not wait"
+)
 _CHOOSES = "choose on the GPU (`torch.where(x > 3, x, other)`, `x.clamp(min=3)`)"
 _COUNTS = "count all rows at once, on the GPU (`(rows == value).all(-1).sum()`), and read the counts together"
 _PLOT = "draw it every N iterations or after the epoch, and copy what it needs only there"
@@ -69,6 +72,8 @@ _DECODE = "decode and score the texts every N iterations or after the epoch, and
 _SOLVE = "copy what the solver needs once for the whole batch: it works in host memory"
 _DROPPED = "remove it: nothing reads the value"
 _HAND_OVER = "pass the tensor itself: Lightning reads it when it writes its log"
+_NUMBERS = frozenset({"item", "tolist", "cpu", "numpy", "float", "int", "len"})
+"""Calls whose results are in the host's memory."""
 _JOINS = frozenset({"any", "all"})
 MAX_TEXT = 60
 """Most characters of the code that a message shows."""
@@ -158,6 +163,8 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
         return _SHOW
     if use in ("kept", "added", "listed") and may_carry_gradient(project, module, sync.node):
         return _LOSS_ON_GPU
+    if use == "added" and _only_divides(module, sync.node):
+        return _DIVISOR
     if use in ("added", "listed") and _is_logged(project, module, sync.node):
         return _OF_KIND[SyncKind.FORMAT]
     if use in ("kept", "added", "listed") and is_whole_copy(module, sync.node):
@@ -215,6 +222,36 @@ def _guards_division(module: ModuleIndex, node: ast.expr) -> bool:
         for statement in branch.body
         for part in walk(statement)
     )
+
+
+def _only_divides(module: ModuleIndex, node: ast.expr) -> bool:
+    """Return whether a value is only what something is divided by that the host does not read as well (``total += loss
+    / (2 * mask.sum().item())``)."""
+    up = module.syntax.parents.get(node)
+    uses: list[ast.expr] = [node]
+    if isinstance(up, ast.Assign) and isinstance(up.targets[0], ast.Name):
+        uses = [part for part in followed(module, node) if isinstance(part, ast.Name) and part.id == up.targets[0].id]
+    divided = [_divided(module, part) for part in uses]
+    return bool(divided) and all(one is not None and not any(map(_is_number, walk(one))) for one in divided)
+
+
+def _divided(module: ModuleIndex, node: ast.expr) -> ast.expr | None:
+    """The dividend of the division whose divisor holds a value, as a factor or a term."""
+    below: ast.AST = node
+    for up in module.syntax.ancestors(node):
+        match up:
+            case ast.BinOp(op=ast.Div(), right=right, left=left) if below is right:
+                return left
+            case ast.BinOp(op=ast.Mult() | ast.Add() | ast.Sub()) | ast.UnaryOp(op=ast.USub()):
+                below = up
+            case _:
+                return None
+    return None
+
+
+def _is_number(node: ast.AST) -> bool:
+    """Return whether the host has the value of an expression: what it reads, converts or counts."""
+    return isinstance(node, ast.Call) and last_name(node.func) in _NUMBERS
 
 
 def _of_parameters(module: ModuleIndex, node: ast.expr) -> str:
