@@ -99,8 +99,8 @@ def _lacks_name(project: Project, module: ModuleIndex) -> bool:
 
 def _imported_first(project: Project, module: ModuleIndex) -> Iterator[ModuleIndex | None]:
     """Yield the modules of the tree that a module imports in any case, of which no other file has the name, or that are
-    beside it in a folder of programs. A package
-    that cannot be imported stops all programs, so that somebody is about to repair it."""
+    beside it in a folder of programs. A package that cannot be imported stops all programs, so that somebody is about
+    to repair it."""
     for statement in module.syntax.tree.body:
         match statement:
             case ast.ImportFrom(module=str(name), level=level):

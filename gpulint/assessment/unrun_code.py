@@ -15,9 +15,9 @@ from gpulint.assessment import (
     process_options,
     script_folders,
     uncalled,
-    unreached_rounds,
     unmade_heirs,
     unmade_instances,
+    unreached_rounds,
     unused_modules,
 )
 from gpulint.assessment.circumstance import AT_START, TO_LOW, Circumstance

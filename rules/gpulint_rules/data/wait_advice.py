@@ -121,6 +121,10 @@ def message(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loo
     return f"'{text_of(module, sync)}' makes the host wait for the GPU {often}{said}"
 
 
+_BY_TEST = ((chooses, _CHOOSES), (counts, _COUNTS), (filters, _AT_ONCE), (is_of_element, _AT_ONCE))
+"""Tests of elements, and what to do instead."""
+
+
 def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: LoopContext) -> str:
     """Return what the program can do instead of waiting there."""
     if sync.node is sync.value or is_index_read(sync):
@@ -137,9 +141,8 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
         return _GUARD
     if sync.kind is SyncKind.TEST and _guards_division(module, sync.node):
         return _DIVIDES
-    for test, instead in ((chooses, _CHOOSES), (counts, _COUNTS), (filters, _AT_ONCE), (is_of_element, _AT_ONCE)):
-        if test(module, sync):
-            return instead
+    if instead := next((words for test, words in _BY_TEST if test(module, sync)), None):
+        return instead
     if sync.kind in _OF_KIND:
         return _OF_KIND[sync.kind]
     if isinstance(module.syntax.parents.get(sync.node), ast.Expr):
