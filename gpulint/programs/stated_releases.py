@@ -102,8 +102,7 @@ def may_leave_numpy_unseeded(project: Project, module: ModuleIndex) -> bool:
 def _has_new_code(project: Project, module: ModuleIndex) -> bool:
     """Return whether a module or one that it imports is for PyTorch 1.9 or newer."""
     paths = (module.path, *sorted(project.imported(module.path)))
-    texts = (one.syntax.source.text for one in map(project.module_at, paths) if one is not None)
-    return any(map(_SINCE_1_9.search, texts))
+    return any(project.matches(path, _SINCE_1_9) for path in paths)
 
 
 def _is_settled(project: Project, path: Path, since: Release) -> bool:
