@@ -289,7 +289,7 @@ def _with_import(module: PythonModule, import_: ast.stmt, edit: Edit) -> Edit | 
         return None
     text = module.source.text
     between = text[module.offsets(import_)[1] : module.source.offset(edit.span.line, edit.span.column)]
-    if between.strip():
+    if between.strip(" \t\r\n;"):
         return None
     span = Span(found.span.line, found.span.column, edit.span.end_line, edit.span.end_column)
     return Edit(edit.path, span, "")
