@@ -98,6 +98,8 @@ def _without_debugger(
     both = _with_import(syntax, import_, edit) if import_ is not None else None
     if both is not None:
         return _made("remove the debugger's call and import", both, error)
+    if import_ is not None and (apart := _apart(syntax, import_, edit)) is not None:
+        return _made("remove the debugger's call and import", edit, error, (apart,))
     if unused := _unused_import(module, statement):
         return _made("remove the debugger's call and import", edit, error, unused)
     return _made("remove the debugger's call", edit, error)
@@ -293,6 +295,15 @@ def _with_import(module: PythonModule, import_: ast.stmt, edit: Edit) -> Edit | 
         return None
     span = Span(found.span.line, found.span.column, edit.span.end_line, edit.span.end_column)
     return Edit(edit.path, span, "")
+
+
+def _apart(module: PythonModule, import_: ast.stmt, edit: Edit) -> Edit | None:
+    """Remove an import by itself, where a comment that stays is between it and the call."""
+    found = remove_statement(module, import_)
+    if found is None or found.text or edit.span.cell is not None:
+        return None
+    ends = found.span.end_line, found.span.end_column
+    return found if ends <= (edit.span.line, edit.span.column) else None
 
 
 def _on_one_line(module: PythonModule, import_: ast.stmt, statement: ast.stmt) -> Edit | None:
