@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpulint import regex
 from gpulint.assessment.kept_folders import own_jobs
-from gpulint.assessment.module_files import by_stem
+from gpulint.assessment.module_files import always_imported, by_stem
 from gpulint.assessment.moved_imports import holds_for_programs
 from gpulint.assessment.subject import mentions
 from gpulint.query import cyclic
@@ -64,19 +63,6 @@ def _is_broken(project: Project, path: Path) -> bool:
 
 def _imported(project: Project, module: ModuleIndex) -> Iterator[Path]:
     """Yield the modules of the tree that a module imports in any case, by names that stand for no others."""
-    for statement in module.syntax.tree.body:
-        match statement:
-            case ast.ImportFrom(module=str(name), level=level):
-                names = ["." * level + name]
-            case ast.ImportFrom(module=None, level=level, names=aliases):
-                names = ["." * level + alias.name for alias in aliases]
-            case ast.Import(names=aliases):
-                names = [alias.name for alias in aliases]
-            case _:
-                continue
-        for name in names:
-            path = project.module_path(project.absolute(name, module.path), module.path)
-            if path is None or path == module.path:
-                continue
-            if "." in name or path.parent == module.path.parent or len(by_stem(project).get(path.stem, ())) == 1:
-                yield path
+    for name, path in always_imported(project, module):
+        if "." in name or path.parent == module.path.parent or len(by_stem(project).get(path.stem, ())) == 1:
+            yield path

@@ -42,7 +42,7 @@ def is_named_as_text(project: Project, name: str, owner: Definition | None = Non
 
 def is_named_in_json(project: Project, name: str) -> bool:
     """Return whether a JSON file in a folder of configurations, which is no file of a scan, holds a name as a text."""
-    return any(f'"{name}"'.encode() in project.data(path) for path in _json_settings(project))
+    return any(project.contains(path, f'"{name}"'.encode()) for path in _json_settings(project))
 
 
 @query

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpulint import regex
-from gpulint.assessment.module_files import by_stem
+from gpulint.assessment.module_files import always_imported, by_stem
 from gpulint.libraries.gpu_libraries import Libraries
 from gpulint.programs.gpu_programs import GpuPrograms
 from gpulint.query import cyclic, query
@@ -98,24 +98,13 @@ def _lacks_name(project: Project, module: ModuleIndex) -> bool:
 
 
 def _imported_first(project: Project, module: ModuleIndex) -> Iterator[ModuleIndex | None]:
-    """Yield the modules of the tree that a module imports in any case, of which no other file has the name, or that are
-    beside it in a folder of programs. A package that cannot be imported stops all programs, so that somebody is about
-    to repair it."""
-    for statement in module.syntax.tree.body:
-        match statement:
-            case ast.ImportFrom(module=str(name), level=level):
-                names = ["." * level + name]
-            case ast.Import(names=aliases):
-                names = [alias.name for alias in aliases]
-            case _:
-                continue
-        for name in names:
-            path = project.module_path(project.absolute(name, module.path), module.path)
-            if path is None or path.name == "__init__.py" or path == module.path:
-                continue
-            is_beside = path.parent == module.path.parent and not project.exists(path.parent / "__init__.py")
-            if is_beside or len(by_stem(project).get(path.stem, ())) == 1:
-                yield project.module_at(path)
+    """Yield the modules that a module imports in any case, of which no other file has the name, or that are beside it
+    in a folder of programs. A package that cannot be imported stops all programs, so that somebody is about to repair
+    it."""
+    for _, path in always_imported(project, module):
+        is_beside = path.parent == module.path.parent and not project.exists(path.parent / "__init__.py")
+        if path.name != "__init__.py" and (is_beside or len(by_stem(project).get(path.stem, ())) == 1):
+            yield project.module_at(path)
 
 
 @query

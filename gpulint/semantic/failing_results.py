@@ -221,10 +221,8 @@ def _constructor_reads(
 
 
 def _is_of_base(call: ast.Call) -> bool:
-    match call.func:
-        case ast.Attribute(value=ast.Call(func=ast.Name(id="super"))):
-            return True
-    return False
+    above = call.func.value if isinstance(call.func, ast.Attribute) else None
+    return isinstance(above, ast.Call) and last_name(above.func) == "super"
 
 
 def step_of(module: ModuleIndex, node: ast.AST) -> ast.AST | None:

@@ -17,6 +17,7 @@ from gpulint.training.loop_roles import Role
 from gpulint.workspace.module_index import ModuleIndex, dotted, last_name
 from gpulint_rules.data.choosing_tests import chooses, counts, filters, is_of_element
 from gpulint_rules.data.class_reads import read_class_by_class
+from gpulint_rules.data.divisors import only_divides
 from gpulint_rules.data.host_metrics import host_metric, metric_advice
 from gpulint_rules.data.lightning_logs import is_handed_to_lightning, is_in_result
 from gpulint_rules.data.loss_copies import may_carry_gradient
@@ -72,8 +73,6 @@ _DECODE = "decode and score the texts every N iterations or after the epoch, and
 _SOLVE = "copy what the solver needs once for the whole batch: it works in host memory"
 _DROPPED = "remove it: nothing reads the value"
 _HAND_OVER = "pass the tensor itself: Lightning reads it when it writes its log"
-_NUMBERS = frozenset({"item", "tolist", "cpu", "numpy", "float", "int", "len"})
-"""Calls whose results are in the host's memory."""
 _JOINS = frozenset({"any", "all"})
 MAX_TEXT = 60
 """Most characters of the code that a message shows."""
@@ -166,7 +165,7 @@ def advice(project: Project, module: ModuleIndex, sync: SyncPoint, context: Loop
         return _SHOW
     if use in ("kept", "added", "listed") and may_carry_gradient(project, module, sync.node):
         return _LOSS_ON_GPU
-    if use == "added" and _only_divides(module, sync.node):
+    if use == "added" and only_divides(module, sync.node):
         return _DIVISOR
     if use in ("added", "listed") and _is_logged(project, module, sync.node):
         return _OF_KIND[SyncKind.FORMAT]
@@ -225,36 +224,6 @@ def _guards_division(module: ModuleIndex, node: ast.expr) -> bool:
         for statement in branch.body
         for part in walk(statement)
     )
-
-
-def _only_divides(module: ModuleIndex, node: ast.expr) -> bool:
-    """Return whether a value is only what something is divided by that the host does not read as well (``total += loss
-    / (2 * mask.sum().item())``)."""
-    up = module.syntax.parents.get(node)
-    uses: list[ast.expr] = [node]
-    if isinstance(up, ast.Assign) and isinstance(up.targets[0], ast.Name):
-        uses = [part for part in followed(module, node) if isinstance(part, ast.Name) and part.id == up.targets[0].id]
-    divided = [_divided(module, part) for part in uses]
-    return bool(divided) and all(one is not None and not any(map(_is_number, walk(one))) for one in divided)
-
-
-def _divided(module: ModuleIndex, node: ast.expr) -> ast.expr | None:
-    """The dividend of the division whose divisor holds a value, as a factor or a term."""
-    below: ast.AST = node
-    for up in module.syntax.ancestors(node):
-        match up:
-            case ast.BinOp(op=ast.Div(), right=right, left=left) if below is right:
-                return left
-            case ast.BinOp(op=ast.Mult() | ast.Add() | ast.Sub()) | ast.UnaryOp(op=ast.USub()):
-                below = up
-            case _:
-                return None
-    return None
-
-
-def _is_number(node: ast.AST) -> bool:
-    """Return whether the host has the value of an expression: what it reads, converts or counts."""
-    return isinstance(node, ast.Call) and last_name(node.func) in _NUMBERS
 
 
 def _of_parameters(module: ModuleIndex, node: ast.expr) -> str:
